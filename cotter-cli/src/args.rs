@@ -692,7 +692,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_sound() {
+    fn argument_definition_is_valid() {
         definition().debug_assert();
     }
 }

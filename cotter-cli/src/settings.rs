@@ -747,7 +747,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn an_operators_file_that_is_not_roots_is_refused() {
+    fn operator_file_not_owned_by_root_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("settings.json");
         assert!(load_operator(&path).unwrap().is_none());

@@ -530,7 +530,7 @@ mod tests {
 
     /// S4: if a call is not shown whole, the text says so, even if one letter is missing.
     #[test]
-    fn s4_a_call_that_is_cut_says_so() {
+    fn s4_truncated_call_in_a_question_says_so() {
         let shown = |letters: usize| {
             let input = serde_json::Value::from("x".repeat(letters));
             let call = QuestionCall {
@@ -558,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn only_numbers_that_are_there_are_a_choice() {
+    fn choice_accepts_only_numbers_of_listed_options() {
         let cases = [
             ("1", Some(vec![0])),
             (" 3 ", Some(vec![2])),
@@ -577,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_clear_line_is_an_answer() {
+    fn permission_answer_must_be_unambiguous() {
         let no = |words: Option<&str>| BulkAnswer::All(CallApproval::No(words.map(str::to_owned)));
         let cases = [
             ("y", Some(BulkAnswer::All(CallApproval::Yes))),

@@ -634,7 +634,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn s6_sources_stand_from_the_root_down_to_the_working_folder() {
+    fn s6_sources_are_listed_from_the_root_to_the_working_folder() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         for name in [".cotter", "p/.cotter", "p/a/b/.cotter", "p/a/c/.cotter"] {

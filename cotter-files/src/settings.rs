@@ -565,7 +565,7 @@ mod tests {
 "#;
 
     #[test]
-    fn a_full_file_is_read() {
+    fn settings_file_with_every_key_is_read() {
         check(
             FULL,
             expect![[r#"
@@ -589,7 +589,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_object_says_nothing() {
+    fn empty_settings_object_sets_nothing() {
         check("{}", expect![""]);
         check("\u{feff}{ // byte order mark\n}", expect![""]);
     }
@@ -623,7 +623,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_a_project_may_only_tighten() {
+    fn s3_project_settings_may_only_tighten() {
         let check = |text: &str, expected: Expect| {
             let settings = Document::parse("settings.json", text)
                 .and_then(|document| Settings::from_document(&document, SettingsOwner::Project));
@@ -646,7 +646,7 @@ mod tests {
     }
 
     #[test]
-    fn b3_files_of_other_programs_are_said_to_be_used_or_not() {
+    fn b3_claude_and_plugin_settings_are_read() {
         let check = |text: &str, expected: Expect| {
             let settings = Document::parse("settings.json", text)
                 .and_then(|document| Settings::from_document(&document, SettingsOwner::User));
@@ -755,7 +755,7 @@ mod tests {
     }
 
     #[test]
-    fn l7_what_hooks_are_limited_to_is_read_strictly() {
+    fn l7_hook_tools_and_timeouts_are_read_strictly() {
         check_hooks(
             r#"{"session.end": [{"command": "x", "tools": ["read"]}]}"#,
             expect![[
@@ -789,7 +789,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_keys_do_not_stand_in_settings() {
+    fn s3_api_keys_in_settings_are_errors() {
         for key in ["apiKey", "api_key", "key", "token", "authToken"] {
             let text = format!(r#"{{"providers": {{"lab": {{"{key}": "hush-hush-hush"}}}}}}"#);
             let expected = format!(
@@ -813,7 +813,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_about_providers_name_their_place() {
+    fn provider_errors_name_their_place() {
         check(
             r#"{"providers": {"lab": {"baseURL": "x"}}}"#,
             expect![[r#"
@@ -841,7 +841,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_about_models_name_their_place() {
+    fn model_errors_name_their_place() {
         check(
             r#"{"models": {"qwen3": {}}}"#,
             expect![
@@ -887,7 +887,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_that_is_not_mentioned_saves_nothing() {
+    fn price_without_cache_keys_uses_the_input_price() {
         check(
             r#"{"models": {"lab/qwen3": {"price": {"input": 2, "output": 3}}}}"#,
             expect![
@@ -956,7 +956,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_positive() {
+    fn settings_limits_must_be_positive() {
         for limits in [
             r#""maxTurns": 0"#,
             r#""maxTurns": -1"#,
@@ -1036,7 +1036,7 @@ mod tests {
     }
 
     #[test]
-    fn strange_words_are_errors() {
+    fn unquoted_words_are_errors() {
         check(
             "{model: 1}",
             expect![[r#"
@@ -1056,7 +1056,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_closed_is_an_error() {
+    fn unclosed_json_is_an_error() {
         check(
             "{\"model\": \"a\"",
             expect![[r#"
@@ -1087,7 +1087,7 @@ mod tests {
     }
 
     #[test]
-    fn strange_numbers_are_errors() {
+    fn non_decimal_numbers_are_errors() {
         check(
             "{\"a\": 0x10}",
             expect![[r#"
@@ -1113,7 +1113,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_strings_name_the_place() {
+    fn broken_string_errors_name_their_place() {
         check(
             "{\"model\": \"a\n\"}",
             expect![[r#"
@@ -1158,7 +1158,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_count_characters() {
+    fn error_columns_count_characters() {
         check(
             "{ /* 🙂 日本\n äöü */ \"model\": 1}",
             expect!["error: settings.json:2:18: $.model: expected a string, found the number 1"],
@@ -1176,7 +1176,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_quote_what_needs_it() {
+    fn error_paths_quote_unusual_keys() {
         check_node(
             r#"{"a b": {"": [[], {"0": 5}]}}"#,
             |node| {
@@ -1265,7 +1265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_makes_errors_for_those_who_judge_later() {
+    fn location_makes_errors_after_parsing() {
         let document = Document::parse("s.json", FULL).expect("it is well formed");
         let settings = Settings::from_document(&document, SettingsOwner::User).expect("it is good");
         let error = settings.permissions.deny[1]
@@ -1279,7 +1279,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_give_what_is_asked_for() {
+    fn node_accessors_check_the_value_type() {
         check_node("true", |node| node.bool(), expect!["true"]);
         check_node(
             "1",
@@ -1324,7 +1324,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_names_every_key() {
+    fn formats_page_names_every_settings_key() {
         let page = include_str!("../../docs/FORMATS.md");
         let (_, page) = page.split_once("## Settings file").expect("the page has the section");
         let sections = [
@@ -1342,7 +1342,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_entry_wins_whole() {
+    fn nearest_provider_or_model_entry_replaces_the_whole_entry() {
         check_merge(
             &[
                 (
@@ -1368,7 +1368,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_plain_value_wins() {
+    fn nearest_plain_settings_value_wins() {
         check_merge(
             &[
                 (SettingsOwner::File, r#"{"limits": {"maxTurns": 5}}"#),
@@ -1400,7 +1400,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_ordered_by_strictness() {
+    fn modes_and_levels_are_ordered_by_strictness() {
         assert!(Mode::AcceptEdits < Mode::Ask && Mode::Ask < Mode::Auto && Mode::Auto < Mode::Plan);
         assert!(Level::WORDS.is_sorted_by_key(|(_, level)| *level));
         for (word, mode) in Mode::WORDS {
@@ -1412,7 +1412,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_word_has_a_hint() {
+    fn unknown_mode_error_has_a_hint() {
         let check = |word: &str, expected: Expect| {
             let error = word.parse::<Mode>().expect_err("it is no mode");
             expected.assert_eq(&format!("{error}; {}", error.hint().unwrap_or_default()));
@@ -1425,7 +1425,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_loaded() {
+    fn settings_files_are_loaded() {
         let folder = tempfile::tempdir().expect("a folder for the test");
         let path = folder.path().join("settings.json");
         check_load(&path, expect!["none"]);
@@ -1461,7 +1461,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn odd_files_are_errors() {
+    fn links_and_special_settings_files_are_errors() {
         let folder = tempfile::tempdir().expect("a folder for the test");
         let path = folder.path().join("settings.json");
         std::os::unix::fs::symlink("no\nwhere.json", &path).expect("writable");
@@ -1522,7 +1522,7 @@ mod tests {
     }
 
     #[test]
-    fn b2_a_rule_may_come_with_examples() {
+    fn b2_rule_with_examples_is_read() {
         check(
             r#"{"permissions": {"allow": [
   {"rule": "bash(git diff *)", "match": ["git diff HEAD"], "not_match": ["git push"]}, "read(./a)"]}}"#,
@@ -1539,7 +1539,7 @@ mod tests {
     }
 
     #[test]
-    fn l12_a_policy_names_its_tools_and_its_patterns() {
+    fn l12_policy_needs_valid_tools_and_patterns() {
         check(
             r#"{"permissions": {"policies": [{"tools": [""]}]}}"#,
             expect![
@@ -1561,7 +1561,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_reach_is_read_and_joined_and_the_operator_binds_the_sandbox() {
+    fn s3_roots_are_merged_and_the_operator_fixes_the_sandbox() {
         check(
             r#"{"sandbox": "required", "roots": ["~/notes"], "readRoots": ["/opt/sdk"], "caches": ["~/.cache/x"], "environment": ["JAVA_HOME"]}"#,
             expect![[r#"

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn l13_everyday_commands_reach_as_far_as_they_do() {
+    fn l13_everyday_commands_get_their_zone() {
         check(
             r#"
             safe: ls -la src
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn c8_what_destroys_is_told_however_it_is_written() {
+    fn c8_destructive_commands_are_recognised_in_every_spelling() {
         check(
             r#"
             workspace !: rm -rf build
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn l13_what_never_runs_is_never() {
+    fn l13_catastrophic_commands_are_in_zone_never() {
         check(
             r#"
             never !: rm -rf /
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn s13_what_is_only_known_when_it_runs_is_not_understood() {
+    fn s13_commands_with_unknown_values_are_not_understood() {
         check(
             r#"
             build ?: $cmd x
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_too_deep_or_too_long() {
+    fn deep_or_long_commands_do_not_overflow() {
         let deep = 20_000;
         let commands = [
             "(".repeat(deep),

@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn the_zone_table_is_the_published_one() {
+    fn zone_table_equals_the_documented_one() {
         let table = [
             (Zone::Safe, ["pass", "pass", "pass", "ask"]),
             (Zone::Workspace, ["pass", "pass", "ask", "ask"]),
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn deny_stands_over_ask_over_allow_whatever_their_order() {
+    fn deny_wins_over_ask_and_ask_over_allow_in_any_order() {
         use RuleKind::{Allow, Ask, Deny};
         let facts = || Facts::zone(Zone::Machine);
         let call = |rules: &[_]| {
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn modes_only_fill_in_where_no_rule_speaks() {
+    fn mode_decides_calls_without_a_rule_and_auto_blocks_ask_rules() {
         let safe = || Facts::zone(Zone::Safe);
         let write = || Facts::zone(Zone::Workspace);
         let decide = |mode, facts| word(&check(&[], mode, Level::Strict, ("t", facts))).to_owned();
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_a_rule_or_mode_says_lets_zone_never_pass() {
+    fn zone_never_is_blocked_in_every_mode_and_with_allow_rules() {
         for (_, mode) in Mode::WORDS {
             let rules = [(RuleKind::Allow, "*")];
             let ruling = check(&rules, *mode, Level::Permissive, ("t", Facts::zone(Zone::Never)));
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn a_project_makes_mode_and_level_stricter_never_looser() {
+    fn project_cannot_loosen_the_level() {
         let mut policy = Policy::default();
         policy.set_level(Level::Standard, &Origin::User);
         policy.set_level(Level::Permissive, &Origin::Project);
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_looser_than_the_operator() {
+    fn user_cannot_loosen_the_operators_level() {
         let mut policy = Policy::default();
         policy.set_level(Level::Strict, &Origin::Operator);
         policy.set_level(Level::Paranoid, &Origin::User);

@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_text_is_borrowed() {
+    fn show_borrows_ordinary_text() {
         for text in [
             "",
             "plain",
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn controls_are_shown() {
+    fn show_escapes_control_characters() {
         check(
             "\x1b[31mred\x1b[0m\rover\x07\0\x7f\u{9b}2J",
             expect![[r"\u{1b}[31mred\u{1b}[0m\u{d}over\u{7}\u{0}\u{7f}\u{9b}2J"]],
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn bidi_and_zero_width_are_shown() {
+    fn show_escapes_bidi_and_zero_width_characters() {
         check(
             "a\u{202e}b\u{2066}c\u{200b}d\u{200d}e\u{2060}f\u{feff}g\u{ad}h\u{2028}i\u{61c}",
             expect![[
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_fillers_and_selectors_are_shown() {
+    fn show_escapes_tags_fillers_and_selectors() {
         check(
             "\u{e0041}x\u{3164}y\u{e0100}z\u{ffff}⚠\u{fe0f}\u{fe0f}a\u{fe0f}",
             expect![[r"\u{e0041}x\u{3164}y\u{e0100}z\u{ffff}⚠️\u{fe0f}a\u{fe0f}"]],
@@ -330,18 +330,18 @@ mod tests {
     }
 
     #[test]
-    fn the_hidden_character_is_found_behind_a_long_plain_run() {
+    fn show_escapes_a_hidden_character_after_long_plain_text() {
         let text = format!("{}\u{200b}{}", "x".repeat(100), "世".repeat(50));
         assert_eq!(show(&text), text.replace('\u{200b}', r"\u{200b}"));
     }
 
     #[test]
-    fn one_line_stays_one_line() {
+    fn show_line_escapes_line_breaks() {
         check_line("a\n\tb\r\nc", expect![[r"a\n\tb\u{d}\nc"]]);
     }
 
     #[test]
-    fn bytes_that_are_not_text_are_shown() {
+    fn show_bytes_escapes_invalid_utf8() {
         check_bytes(
             b"ok \xff\xfe \xf0\x9f\x99 \x1b",
             expect![[r"ok \xff\xfe \xf0\x9f\x99 \u{1b}"]],
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn clipping_counts_characters() {
+    fn clip_counts_characters() {
         check_clip("short", 5, expect!["short"]);
         check_clip("longer", 5, expect!["long…"]);
         check_clip("äöüß", 4, expect!["äöüß"]);
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistyped_word_finds_its_neighbour() {
+    fn nearest_finds_a_mistyped_word() {
         check_nearest("alow", Some("allow"));
         check_nearest("Allow", Some("allow"));
         check_nearest("dney", Some("deny"));
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_different_word_finds_none() {
+    fn nearest_finds_nothing_for_a_different_word() {
         check_nearest("", None);
         check_nearest("x", None);
         check_nearest("theme", None);
@@ -379,19 +379,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_hidden_is_left(text in any::<String>()) {
+        fn show_line_leaves_no_hidden_character(text in any::<String>()) {
             let shown = show_line(&text);
             prop_assert!(next_hidden(&shown, 0, Lines::Escape).is_none());
         }
 
         #[test]
-        fn showing_is_stable(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn show_is_idempotent(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let shown = show_bytes(&bytes);
             prop_assert_eq!(show(&shown), shown.as_ref());
         }
 
         #[test]
-        fn a_clip_is_never_longer(text in any::<String>(), max in 0usize..40) {
+        fn clip_is_never_longer_than_its_limit(text in any::<String>(), max in 0usize..40) {
             prop_assert!(clip(&text, max).chars().count() <= max);
         }
     }

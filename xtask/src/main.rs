@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks() {
+    fn task_arguments_are_parsed() {
         check("ci", expect!["Ci"]);
         check("docs", expect!["Docs(Write)"]);
         check("docs --check", expect!["Docs(Check)"]);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn help_is_asked_for_anywhere() {
+    fn help_flag_works_after_any_task() {
         check("--help", expect!["Help"]);
         check("-h", expect!["Help"]);
         check("help", expect!["Help"]);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused() {
+    fn unknown_tasks_are_refused() {
         check("", expect!["error: no task given"]);
         check("clean", expect!["error: no such task: `clean`"]);
         check("ci --fast", expect!["error: no such task: `ci --fast`"]);

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn doc_lines_by_their_opening() {
+    fn doc_lines_with_vague_openings_are_counted() {
         check(
             "//! Whether\n/// Whose\n///The same\n  /// Who, then.\n// What\nfn a() {}",
             expect![[r#"
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn types_of_one_name() {
+    fn types_of_the_same_name_are_counted() {
         check(
             "struct A; mod m { struct A; type B = u8; } mod n { enum B {} trait A {} }",
             expect![[r#"
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn participles() {
+    fn participle_names_are_counted() {
         check(
             "struct Asked; fn carried_out() {} fn matching() {} fn list_seen() {}",
             expect![[r#"
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn public_items() {
+    fn public_items_are_counted() {
         check(
             "pub mod m { pub struct A; pub(crate) struct B; }\n\n\npub use m::A;",
             expect![[r#"

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_told_apart() {
+    fn schema_output_is_split_into_files() {
         assert_eq!(parse("=== a\n{\n}\n=== b\n1\n"), files(&[("a", "{\n}\n"), ("b", "1\n")]));
         assert_eq!(parse(""), files(&[]));
     }

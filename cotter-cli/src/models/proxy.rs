@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ollamas_host_may_lack_almost_everything() {
+    fn ollama_host_gets_default_scheme_port_and_path() {
         let cases = [
             ("localhost", "http://localhost:11434/v1"),
             ("127.0.0.1:5000", "http://127.0.0.1:5000/v1"),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn proxies_are_those_of_everywhere() {
+    fn proxy_is_chosen_by_the_usual_variables() {
         let (far, plain) = ("https://x.example", "http://x.example");
         let check = |variables: &[(&str, &str)], url: &str, expected: &str| {
             assert_eq!(route(variables, url), expected, "{variables:?} {url}");

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn l14_a_rule_is_added_and_taken_out_and_comments_stay() {
+    fn l14_rule_is_added_and_removed_and_comments_stay() {
         let rules = ["bash(cargo test *)".to_owned(), "read(./a)".to_owned()];
         let cases = [
             "{\n}\n",

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn c9_a_start_tells_what_is_not_used_and_counts_the_rest() {
+    fn c9_start_lists_unused_files_and_counts_other_diagnostics() {
         check(&[(Severity::Warning, 9)], expect![[""]]);
         check(
             &[(Severity::Repaired, 1), (Severity::Warning, 1)],

@@ -399,7 +399,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn c14_s12_addresses_and_revisions_are_what_they_look_like() {
+    fn c14_s12_git_addresses_and_revisions_are_parsed_strictly() {
         let taken = |typed: &str| match GitUrl::parse(typed) {
             Ok(Some(_)) => "repository",
             Ok(None) => "folder",

@@ -78,7 +78,7 @@ async fn run_commands(session: &Session, agent: &Agent, root: &Path, typed: &[&s
 
 #[tokio::test]
 #[expect(clippy::too_many_lines, reason = "the whole transcript is here")]
-async fn c14_s2_a_session_loads_switches_and_unloads() {
+async fn c14_s2_session_loads_switches_and_unloads_a_space() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().canonicalize().unwrap();
     let spaces = spaces(&root);

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_is_never_wider_than_the_terminal() {
+    fn spinner_frame_is_never_wider_than_the_terminal() {
         let cases = [
             ("thinking", 80, "thinking"),
             ("read {\"path\":\"a.txt\"}", 16, "read {\"pat…"),

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_last_column_goes_on_below_where_it_began() {
+    fn last_table_column_wraps_below_its_own_start() {
         let rows: &[(&[&str], &[&str])] = &[
             (&["name", "at"], &["(user)", "Blocks calls that write where the system lives."]),
             (&["longer", "a"], &["(kernel)"]),
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_is_too_long_stands_by_itself() {
+    fn word_longer_than_a_table_line_gets_its_own_line() {
         let long = "a-word-that-is-longer-than-all-of-the-line-can-be";
         check(
             Some(40),

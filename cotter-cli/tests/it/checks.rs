@@ -35,7 +35,7 @@ fn filled(below: &str) -> World {
 }
 
 #[test]
-fn c9_a_new_folder_of_a_project_passes_every_check() {
+fn c9_folder_made_by_init_passes_every_check() {
     let world = World::new();
     world.output(&["init"]);
     each(
@@ -71,7 +71,7 @@ fn c9_a_new_folder_of_a_project_passes_every_check() {
 }
 
 #[test]
-fn b3_a_folder_of_claude_code_is_read_in_its_dialect() {
+fn b3_check_reads_a_claude_folder_in_its_dialect() {
     let world = filled(".claude");
     world.write("project/.claude/settings.json", CLAUDE);
     world.write("project/.claude/settings.local.json", CLAUDE.replace("PreToolUse", "PreToolUsed"));
@@ -143,7 +143,7 @@ fn b3_a_folder_of_claude_code_is_read_in_its_dialect() {
 }
 
 #[test]
-fn b3_a_plugin_is_looked_at_where_its_manifest_says() {
+fn b3_check_finds_plugin_files_by_the_manifest() {
     let world = filled("plug");
     let manifest = r#"{"name": "plug", "commands": ["./more"], "hooks": "./on.json"}"#;
     world.write("project/plug/.claude-plugin/plugin.json", manifest);
@@ -211,7 +211,7 @@ fn b3_a_plugin_is_looked_at_where_its_manifest_says() {
 }
 
 #[test]
-fn c14_a_space_is_looked_at_by_itself_and_in_its_project() {
+fn c14_check_reads_a_space_alone_and_inside_its_project() {
     let world = filled(".cotter/spaces/deploy");
     world.write(
         "project/.cotter/spaces/deploy/manifest.json",
@@ -281,7 +281,7 @@ fn c14_a_space_is_looked_at_by_itself_and_in_its_project() {
 }
 
 #[test]
-fn c9_a_collection_is_what_it_is_asked_for() {
+fn c9_check_reads_a_collection_as_the_requested_kind() {
     let world = World::new();
     world.write("project/many/b/fine.md", AGENT);
     world.write("project/many/b/README.md", "# All of them\n");
@@ -345,7 +345,7 @@ fn c9_a_collection_is_what_it_is_asked_for() {
 }
 
 #[test]
-fn c9_where_there_is_none_it_is_said_what_was_looked_for() {
+fn c9_check_without_matches_says_which_files_it_expects() {
     let world = World::new();
     each(
         &world,
@@ -386,7 +386,7 @@ fn c9_where_there_is_none_it_is_said_what_was_looked_for() {
 }
 
 #[test]
-fn c9_a_file_is_judged_as_what_is_asked() {
+fn c9_check_reads_a_single_file_as_the_requested_kind() {
     let world = World::new();
     world.write("project/README.md", "# Read me\n");
     world.write("project/x.json", "{}");
@@ -503,7 +503,7 @@ fn c9_a_file_is_judged_as_what_is_asked() {
 }
 
 #[test]
-fn c9_a_tool_that_is_not_there_is_told_in_both_spellings() {
+fn c9_check_reports_unknown_tools_in_both_spellings() {
     let world = World::new();
     let agent = |tools: &str| format!("---\ndescription: x\ntools: {tools}\n---\nDo it.\n");
     world.write("project/agents/a.md", agent("[raed, write, mcp__x__y, 'g*']"));
@@ -542,7 +542,7 @@ fn c9_a_tool_that_is_not_there_is_told_in_both_spellings() {
 }
 
 #[test]
-fn b3_settings_of_claude_code_go_by_any_name() {
+fn b3_check_recognises_claude_settings_under_any_file_name() {
     let world = World::new();
     let agent =
         CLAUDE.replace("\"command\", \"command\": \"true\"", "\"agent\", \"prompt\": \"Look.\"");
@@ -586,7 +586,7 @@ fn b3_settings_of_claude_code_go_by_any_name() {
 }
 
 #[test]
-fn c9_of_a_collection_nothing_is_rejected_for_its_name() {
+fn c9_check_accepts_equal_names_within_a_collection() {
     let world = World::new();
     let skill = SKILL.replace("description: One.", "description: One.\nallowed-tools: Bash(git *)");
     world.write("project/collection/agents/a/one.md", AGENT);

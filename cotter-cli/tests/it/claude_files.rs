@@ -4,8 +4,7 @@
 mod gates;
 
 use std::{
-    fs::{self, Permissions},
-    os::unix::fs::PermissionsExt,
+    fs::{self},
     path::PathBuf,
 };
 
@@ -56,16 +55,11 @@ pub(crate) fn world() -> World {
     world
 }
 
-fn executable(world: &World, name: &str, text: &str) {
-    let path = world.write(name, text);
-    fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
-}
-
 /// A project with hooks, rules, a skill, an agent and a command for Claude Code.
 fn project(world: &World) {
     world.write("project/.claude/settings.json", SETTINGS);
     world.write("project/.claude/hooks/guard.py", GUARD);
-    executable(world, "project/.claude/hooks/no-prod.sh", NO_PROD);
+    world.write_executable("project/.claude/hooks/no-prod.sh", NO_PROD);
     world.write("project/secret.txt", "secret\n");
     world.write(
         "project/.claude/skills/parcels/SKILL.md",
@@ -119,7 +113,7 @@ fn verdicts(world: &World, args: &[&str], expected: Expect) {
 }
 
 #[test]
-fn b3_s8_nothing_of_a_claude_folder_runs_before_somebody_trusts_it() {
+fn b3_s8_untrusted_claude_folder_runs_nothing() {
     let world = world();
     project(&world);
     verdicts(
@@ -163,7 +157,7 @@ fn b3_s8_nothing_of_a_claude_folder_runs_before_somebody_trusts_it() {
 }
 
 #[test]
-fn b3_hooks_in_python_and_shell_give_their_verdicts_once_trusted() {
+fn b3_trusted_python_and_shell_hooks_give_their_verdicts() {
     let world = world();
     project(&world);
     world.check(
@@ -232,7 +226,7 @@ fn b3_hooks_in_python_and_shell_give_their_verdicts_once_trusted() {
 }
 
 #[test]
-fn b3_s6_a_folder_that_changed_after_trust_blocks_what_it_guards() {
+fn b3_s6_claude_folder_changed_after_trust_blocks_the_calls_it_guards() {
     let world = world();
     project(&world);
     trust(&world);
@@ -267,7 +261,7 @@ fn b3_s6_a_folder_that_changed_after_trust_blocks_what_it_guards() {
 }
 
 #[test]
-fn b3_one_setting_makes_failures_of_claude_hooks_block() {
+fn b3_on_failure_setting_makes_failed_claude_hooks_block() {
     let world = world();
     world.write(
         "project/.claude/settings.json",
@@ -304,7 +298,7 @@ fn b3_one_setting_makes_failures_of_claude_hooks_block() {
 }
 
 #[test]
-fn b3_a_name_of_ours_stands_before_one_of_theirs() {
+fn b3_cotter_command_wins_over_a_claude_command_of_the_same_name() {
     let world = world();
     project(&world);
     world.write("project/.cotter/commands/track.md", "Ours.");
@@ -341,7 +335,7 @@ fn home(world: &World) {
 }
 
 #[test]
-fn b3_the_home_folder_is_asked_about_once_and_headless_it_is_told_once() {
+fn b3_claude_home_folder_is_asked_about_once_or_reported_once_headless() {
     let world = world();
     home(&world);
     let script = world.script(
@@ -488,7 +482,7 @@ fn check_plugin(world: &World, expected: Expect) {
 }
 
 #[test]
-fn b3_a_plugin_that_settings_name_brings_all_it_has() {
+fn b3_plugin_named_in_settings_loads_all_its_parts() {
     let world = world();
     plugin(&world, "plugins/depot");
     let folder = world.path("plugins/depot");
@@ -548,7 +542,7 @@ fn b3_a_plugin_that_settings_name_brings_all_it_has() {
 }
 
 #[test]
-fn b3_s6_a_plugin_of_the_project_is_behind_trust_and_checked_before_each_start() {
+fn b3_s6_project_plugin_needs_trust_and_is_checked_at_each_start() {
     let world = world();
     plugin(&world, "project/.agents/plugins/depot");
     check_plugin(
@@ -664,7 +658,7 @@ fn b3_s6_a_plugin_of_the_project_is_behind_trust_and_checked_before_each_start()
 }
 
 #[test]
-fn b3_installed_plugins_are_used_where_they_are_switched_on() {
+fn b3_installed_plugin_is_used_only_if_enabled() {
     let world = world();
     home(&world);
     plugin(&world, "home/.claude/plugins/cache/shop/depot/1.0.0");
@@ -696,7 +690,7 @@ fn b3_installed_plugins_are_used_where_they_are_switched_on() {
 }
 
 #[test]
-fn s3_a_plugin_in_the_project_is_not_the_persons() {
+fn s3_plugin_inside_the_project_is_refused_in_user_settings() {
     let world = world();
     plugin(&world, "project/depot");
     let folder = world.path("project/depot");
@@ -722,7 +716,7 @@ fn s3_a_plugin_in_the_project_is_not_the_persons() {
 }
 
 #[test]
-fn b3_doctor_tells_everything() {
+fn b3_doctor_lists_every_section() {
     let world = world();
     project(&world);
     plugin(&world, "plugins/depot");
@@ -807,7 +801,7 @@ fn b3_doctor_tells_everything() {
 
 /// On a machine without any configuration, the report is short.
 #[test]
-fn b3_doctor_is_short_where_nothing_is_the_matter() {
+fn b3_doctor_is_short_without_any_configuration() {
     let world = World::new();
     let shown = world.shown(&world.output(&["doctor"]));
     assert!(shown.lines().count() < 30, "{shown}");
@@ -834,7 +828,7 @@ fn b3_doctor_is_short_where_nothing_is_the_matter() {
 }
 
 #[test]
-fn b3_doctor_tells_of_hooks_that_fail_and_of_settings_that_are_broken() {
+fn b3_doctor_reports_failed_hooks_and_broken_settings() {
     let world = world();
     world.settings(
         r#"{"sandbox": "off", "hooks": {"tool.pre": [{"name": "gone", "command": "./gone.sh"}]}}"#,
@@ -894,7 +888,7 @@ fn sections(doctor: &str, titles: &[&str]) -> String {
 }
 
 #[test]
-fn b3_s3_a_project_switches_on_what_is_installed_and_it_may_no_more_than_the_project() {
+fn b3_s3_plugin_enabled_by_a_project_has_the_rights_of_the_project() {
     let world = world();
     installed(&world, "home/.claude/plugins/cache/shop/depot/1.0.0");
     let settings = r#"{"enabledPlugins": {"depot@shop": true, "none@shop": true}}"#;
@@ -929,7 +923,7 @@ fn b3_s3_a_project_switches_on_what_is_installed_and_it_may_no_more_than_the_pro
 }
 
 #[test]
-fn s3_an_installed_plugin_that_lies_in_the_project_is_not_the_persons() {
+fn s3_installed_plugin_inside_the_project_is_not_used_as_the_users() {
     let world = world();
     installed(&world, "project/depot");
     world.write("home/.claude/settings.json", r#"{"enabledPlugins": {"depot@shop": true}}"#);
@@ -942,7 +936,7 @@ fn s3_an_installed_plugin_that_lies_in_the_project_is_not_the_persons() {
 }
 
 #[test]
-fn b3_files_of_plugins_that_are_broken_are_told_and_a_gate_is_not_lost() {
+fn b3_broken_plugin_files_are_reported_and_a_lost_gate_stops_the_start() {
     let world = world();
     let root = world.path("plugins/depot");
     world.settings(&format!(r#"{{"sandbox": "off", "plugins": [{root:?}]}}"#));
@@ -1012,7 +1006,7 @@ fn starts(world: &World, out: &mut String, what: &str) {
 }
 
 #[test]
-fn b3_a_plugin_whose_gate_may_be_lost_stops_the_start_and_doctor_lists_it() {
+fn b3_plugin_with_an_unreadable_gate_stops_the_start_and_doctor_lists_it() {
     const ROOT: &str = "home/.claude/plugins/cache/shop/depot/1.0.0";
     const LIST: &str = "home/.claude/plugins/installed_plugins.json";
     type Breaks = fn(&World);
@@ -1191,7 +1185,7 @@ fn b3_a_plugin_whose_gate_may_be_lost_stops_the_start_and_doctor_lists_it() {
 }
 
 #[test]
-fn b3_s30_what_a_project_switches_on_and_is_broken_has_its_ways_out() {
+fn b3_s30_broken_plugin_enabled_by_a_project_can_be_bypassed() {
     const ROOT: &str = "home/.claude/plugins/cache/shop/depot/1.0.0";
     let world = world();
     installed(&world, ROOT);
@@ -1236,7 +1230,7 @@ fn b3_s30_what_a_project_switches_on_and_is_broken_has_its_ways_out() {
 }
 
 #[test]
-fn b3_s6_plugins_that_a_trusted_folder_switched_on_keep_their_gates_when_it_changes() {
+fn b3_s6_plugin_gates_stay_when_the_folder_that_enabled_them_changes() {
     let world = world();
     installed(&world, "home/.claude/plugins/cache/shop/depot/1.0.0");
     world.write("project/.claude/settings.json", r#"{"enabledPlugins": {"depot@shop": true}}"#);
@@ -1314,7 +1308,7 @@ fn b3_s6_plugins_that_a_trusted_folder_switched_on_keep_their_gates_when_it_chan
 }
 
 #[test]
-fn b3_settings_that_may_have_held_a_gate_are_not_trusted_and_stop_the_start() {
+fn b3_malformed_claude_settings_cannot_be_trusted_and_stop_the_start() {
     let world = world();
     world.settings(r#"{"sandbox": "off", "claude": {"home": true}}"#);
     let mut out = String::new();
@@ -1372,7 +1366,7 @@ fn portable(world: &World, root: &str) {
 }
 
 #[test]
-fn b3_an_agent_plugin_brings_all_it_has() {
+fn b3_agent_plugin_loads_all_its_parts() {
     let world = world();
     portable(&world, "plugins/depot");
     let folder = world.path("plugins/depot");
@@ -1439,7 +1433,7 @@ fn b3_an_agent_plugin_brings_all_it_has() {
 }
 
 #[test]
-fn b3_s6_an_agent_plugin_of_the_project_is_shown_before_it_is_trusted() {
+fn b3_s6_agent_plugin_of_the_project_is_shown_before_trust() {
     let world = world();
     portable(&world, "project/.agents/plugins/depot");
     let shown = world.shown(&world.output(&["trust", "--print"]));
@@ -1521,7 +1515,7 @@ fn b3_s6_an_agent_plugin_of_the_project_is_shown_before_it_is_trusted() {
 
 /// The person's own plugins may be links.
 #[test]
-fn b3_plugins_in_the_home_folder_are_found_behind_links_too() {
+fn b3_linked_plugins_in_the_home_folder_are_found() {
     let world = world();
     plugin(&world, "dotfiles/depot");
     world.write("home/.agents/plugins/data/state.txt", "x");
@@ -1555,7 +1549,7 @@ fn b3_plugins_in_the_home_folder_are_found_behind_links_too() {
 }
 
 #[test]
-fn b3_s34_a_hook_whose_address_nobody_may_ask_is_told_at_the_start() {
+fn b3_s34_http_hook_with_a_forbidden_address_is_reported_at_the_start() {
     let world = world();
     world.write(
         "project/.claude/settings.json",
@@ -1583,7 +1577,7 @@ fn b3_s34_a_hook_whose_address_nobody_may_ask_is_told_at_the_start() {
 }
 
 #[test]
-fn b3_s6_of_a_changed_folder_it_is_said_what_its_hooks_do_now() {
+fn b3_s6_start_with_a_changed_folder_says_how_its_hooks_act() {
     let world = world();
     let guard = r#"{"hooks": {"PreToolUse": [{"matcher": "Write", "hooks": [{"type": "command", "command": "exit 0"}]}]}}"#;
     world.write("project/.claude/settings.json", guard);
@@ -1610,13 +1604,13 @@ fn b3_s6_of_a_changed_folder_it_is_said_what_its_hooks_do_now() {
 
 /// Trust in one folder does not let a nearer folder of the same name run.
 #[test]
-fn b3_s6_a_relative_path_leads_to_what_was_trusted_or_nowhere() {
+fn b3_s6_relative_hook_path_resolves_only_inside_the_trusted_folder() {
     let world = world();
     let guard = r#"{"hooks": {"PreToolUse": [{"matcher": "Write", "hooks": [{"type": "command", "command": ".claude/guard.sh"}]}]}}"#;
     world.write("project/.claude/settings.json", guard);
-    executable(&world, "project/.claude/guard.sh", "#!/bin/sh\nexit 0\n");
+    world.write_executable("project/.claude/guard.sh", "#!/bin/sh\nexit 0\n");
     trust(&world);
-    executable(&world, "project/sub/.claude/guard.sh", "#!/bin/sh\ntouch ran\n");
+    world.write_executable("project/sub/.claude/guard.sh", "#!/bin/sh\ntouch ran\n");
     world.check(&["-p", "--model", "rehearsal", "--cwd", "sub", "write x to b.txt"], expect![[r#"
         exit 0
         --- stdout
@@ -1631,7 +1625,7 @@ fn b3_s6_a_relative_path_leads_to_what_was_trusted_or_nowhere() {
 }
 
 #[test]
-fn b3_doctor_tells_what_the_home_folder_would_bring_and_who_said_the_mode() {
+fn b3_doctor_shows_the_contents_of_the_home_folder_and_the_source_of_the_mode() {
     let world = world();
     home(&world);
     let text = r#"{"permissions": {"defaultMode": "acceptEdits", "allow": ["Bash(git log)"]}}"#;
@@ -1669,7 +1663,7 @@ fn b3_doctor_tells_what_the_home_folder_would_bring_and_who_said_the_mode() {
 }
 
 #[test]
-fn c9_a_start_sums_up_what_was_repaired() {
+fn c9_start_summarises_repaired_files() {
     let world = world();
     for number in 0..9 {
         let agent = format!("---\ndescription: a: {number}\n---\nDo it.\n");

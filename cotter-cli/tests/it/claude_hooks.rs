@@ -34,7 +34,7 @@ fn gates(world: &World, commands: &[&str]) {
 
 /// A disabled name stays the name of the same hook, whatever hooks are added before or after it.
 #[test]
-fn b3_a_hook_that_is_switched_off_takes_no_other_with_it() {
+fn b3_disabled_hook_name_never_disables_another_hook() {
     let world = world();
     let off =
         r#"{"sandbox": "off", "disable": ["echo-1fc063"], "permissions": {"level": "permissive"}}"#;
@@ -93,7 +93,7 @@ fn b3_a_hook_that_is_switched_off_takes_no_other_with_it() {
 
 /// A hook is named after its script file while it is the only hook of that file; with two, neither is.
 #[test]
-fn b3_a_second_hook_of_a_file_is_not_switched_off_with_the_first() {
+fn b3_disabling_one_hook_of_a_script_keeps_its_second_hook() {
     let world = world();
     let off = r#"{"sandbox": "off", "disable": ["guard"], "permissions": {"level": "permissive"}}"#;
     world.settings(off);
@@ -121,7 +121,7 @@ fn b3_a_second_hook_of_a_file_is_not_switched_off_with_the_first() {
 
 /// One name may mean a project's hook and the person's own hook; a note says that both are disabled.
 #[test]
-fn b3_s30_a_name_that_switches_off_several_hooks_says_so() {
+fn b3_s30_name_that_disables_several_hooks_is_reported() {
     let world = world();
     let own = r#"{"sandbox": "off", "permissions": {"level": "permissive"},
         "hooks": {"tool.pre": [{"name": "guard", "command": "false"}]}}"#;
@@ -150,7 +150,7 @@ fn b3_s30_a_name_that_switches_off_several_hooks_says_so() {
 
 /// An `allow` of a project's hook does not count, and the output says so.
 #[test]
-fn b3_s3_what_a_project_allows_is_told_not_to_count() {
+fn b3_s3_allow_of_a_project_hook_is_reported_as_ignored() {
     let world = world();
     let allow = r#"echo '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "allow"}}'"#;
     hooks(&world, &[("PreToolUse", allow)]);
@@ -187,7 +187,7 @@ fn b3_s3_what_a_project_allows_is_told_not_to_count() {
 
 /// Names of Claude Code get an answer with our names.
 #[test]
-fn b3_events_and_tools_by_their_names_there_are_told_apart() {
+fn b3_claude_names_of_events_and_tools_get_a_hint_with_ours() {
     let world = world();
     world.check(
         &["hooks", "test", "PreToolUse"],
@@ -242,7 +242,7 @@ fn b3_events_and_tools_by_their_names_there_are_told_apart() {
 
 /// A run that a hook ends is not reported as aborted.
 #[test]
-fn b3_who_ended_a_run_is_told_with_its_reason() {
+fn b3_run_ended_by_a_hook_names_the_hook_and_its_reason() {
     let world = world();
     let end = r#"echo '{"continue": false, "stopReason": "the build is broken"}'"#;
     hooks(&world, &[("PostToolUse", end)]);
@@ -264,7 +264,7 @@ fn b3_who_ended_a_run_is_told_with_its_reason() {
 /// A refusal is reported with the hook's origin, also if the hook's failure refused or the hook answered a
 /// question.
 #[test]
-fn b3_whose_hook_refused_is_told_however_it_did() {
+fn b3_refusal_names_the_origin_of_the_hook_in_every_form() {
     let world = world();
     let settings = r#"{"sandbox": "off", "claudeHooks": {"onFailure": "block"}}"#;
     world.settings(settings);
@@ -299,7 +299,7 @@ fn b3_whose_hook_refused_is_told_however_it_did() {
 
 /// A failed hook is reported as failed, and a hook that did not run as not run.
 #[test]
-fn b3_what_failed_and_what_did_not_run_is_told_as_such() {
+fn b3_failed_hooks_and_skipped_hooks_are_reported_as_such() {
     let world = world();
     hooks(
         &world,
@@ -359,7 +359,7 @@ fn b3_what_failed_and_what_did_not_run_is_told_as_such() {
 
 /// A confined hook of a project that was denied access says that it runs confined, and names the way out.
 #[test]
-fn b3_s18_what_is_closed_to_a_confined_hook_is_told() {
+fn b3_s18_confined_hook_that_is_denied_access_reports_the_confinement() {
     let world = world();
     world.settings(r#"{"permissions": {"level": "permissive"}}"#);
     world.write("elsewhere/rules.txt", "x");

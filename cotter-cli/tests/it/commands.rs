@@ -4,16 +4,10 @@ use std::fs;
 
 use expect_test::expect;
 
-use crate::support::World;
-
-const R: [&str; 3] = ["-p", "--model", "rehearsal"];
-
-fn with<'a>(more: &[&'a str]) -> Vec<&'a str> {
-    R.into_iter().chain(more.iter().copied()).collect()
-}
+use crate::support::{REHEARSAL, World, rehearsal};
 
 #[test]
-fn p2_a_status_is_the_answer_without_a_model_a_run_or_a_session() {
+fn p2_command_status_is_the_answer_without_model_run_or_session() {
     let world = World::new();
     world.check(
         &["-p", "/tools"],
@@ -90,10 +84,10 @@ fn p4_a_command_that_stores_something_keeps_its_session() {
 }
 
 #[test]
-fn g19_compact_says_what_it_saved() {
+fn g19_compact_reports_the_saved_tokens() {
     let world = World::new();
     world.check(
-        &with(&["/compact"]),
+        &rehearsal(&[], "/compact"),
         expect![[r#"
         exit 0
         --- stdout
@@ -101,9 +95,9 @@ fn g19_compact_says_what_it_saved() {
     "#]],
     );
     world.write("project/long.txt", "a line of a long file\n".repeat(30));
-    world.output(&with(&["read long.txt"]));
+    world.output(&rehearsal(&[], "read long.txt"));
     world.check(
-        &with(&["--continue", "/compact"]),
+        &rehearsal(&["--continue"], "/compact"),
         expect![[r#"
         exit 0
         --- stdout
@@ -111,7 +105,7 @@ fn g19_compact_says_what_it_saved() {
     "#]],
     );
     world.check(
-        &with(&["--continue", "/compact"]),
+        &rehearsal(&["--continue"], "/compact"),
         expect![[r#"
         exit 0
         --- stdout
@@ -123,7 +117,7 @@ fn g19_compact_says_what_it_saved() {
 #[test]
 fn p2_a_command_that_fails_says_why() {
     let world = World::new();
-    world.output(&with(&["list src"]));
+    world.output(&rehearsal(&[], "list src"));
     let script = world.script(r#"{"error": {"kind": "auth"}}"#);
     world.check(&["-p", "--script", &script, "--continue", "/compact"], expect![[r#"
         exit 1
@@ -146,16 +140,16 @@ fn p2_a_command_that_fails_says_why() {
 fn p2_a_prompt_that_a_command_returns_is_run() {
     let world = World::new();
     world.check(
-        &with(&["/retry"]),
+        &rehearsal(&[], "/retry"),
         expect![[r#"
         exit 0
         --- stdout
         there is no prompt to send again
     "#]],
     );
-    world.output(&with(&["list src"]));
+    world.output(&rehearsal(&[], "list src"));
     world.check(
-        &with(&["--continue", "/retry"]),
+        &rehearsal(&["--continue"], "/retry"),
         expect![[r#"
         exit 0
         --- stdout
@@ -168,9 +162,9 @@ fn p2_a_prompt_that_a_command_returns_is_run() {
 }
 
 #[test]
-fn p1_a_command_that_needs_a_model_says_so() {
+fn p1_command_that_needs_a_model_fails_without_one() {
     let world = World::new();
-    world.output(&with(&["list src"]));
+    world.output(&rehearsal(&[], "list src"));
     world.check(&["-p", "--continue", "/retry"], expect![[r#"
         exit 2
         --- stderr
@@ -188,9 +182,9 @@ fn p1_a_command_that_needs_a_model_says_so() {
 }
 
 #[test]
-fn g8_an_unknown_name_goes_to_the_model_as_it_is() {
+fn g8_unknown_slash_name_is_sent_to_the_model_unchanged() {
     let world = World::new();
-    world.check(&with(&["/comapct now"]), expect![[r#"
+    world.check(&rehearsal(&[], "/comapct now"), expect![[r#"
         exit 0
         --- stdout
         rehearsal: I do not understand "/comapct now"
@@ -217,7 +211,7 @@ fn g8_an_unknown_name_goes_to_the_model_as_it_is() {
 #[test]
 fn s19_piped_input_is_never_a_command() {
     let world = World::new();
-    world.check_piped(&R, b"/name stolen\n", expect![[r#"
+    world.check_piped(&REHEARSAL, b"/name stolen\n", expect![[r#"
         exit 0
         --- stdout
         rehearsal: I do not understand "/name stolen"
@@ -227,7 +221,7 @@ fn s19_piped_input_is_never_a_command() {
         (rehearsal is an offline stand-in, not a model)
     "#]]);
     world.check_piped(
-        &with(&["list src"]),
+        &rehearsal(&[], "list src"),
         b"/name stolen\n",
         expect![[r#"
         exit 0
@@ -239,7 +233,7 @@ fn s19_piped_input_is_never_a_command() {
     "#]],
     );
     world.check_piped(
-        &with(&["--continue", "/name"]),
+        &rehearsal(&["--continue"], "/name"),
         b"/name stolen\n",
         expect![[r#"
         exit 0
@@ -252,7 +246,7 @@ fn s19_piped_input_is_never_a_command() {
 }
 
 #[test]
-fn p11_what_nobody_is_there_to_see_is_an_event_and_a_line_on_stderr() {
+fn p11_headless_notice_is_an_event_and_a_line_on_stderr() {
     let world = World::new();
     let script = world.script(r#"{"error": {"kind": "context_overflow"}}"#);
     world.check(
@@ -275,7 +269,7 @@ fn p11_what_nobody_is_there_to_see_is_an_event_and_a_line_on_stderr() {
 fn g16_a_subagent_reads_for_the_agent() {
     let world = World::new();
     world.check(
-        &with(&["ask @reviewer to read a.txt and ask @general to list src"]),
+        &rehearsal(&[], "ask @reviewer to read a.txt and ask @general to list src"),
         expect![[r#"
             exit 0
             --- stdout
@@ -292,7 +286,7 @@ fn g16_a_subagent_reads_for_the_agent() {
         "#]],
     );
     let world = World::new();
-    world.output(&with(&["ask @reviewer to read a.txt"]));
+    world.output(&rehearsal(&[], "ask @reviewer to read a.txt"));
     world.check(
         &["ledger", &world.id()],
         expect![[r#"
@@ -313,10 +307,10 @@ fn g16_a_subagent_reads_for_the_agent() {
 }
 
 #[test]
-fn g16_rules_hold_for_subagents_and_for_calling_them() {
+fn g16_rules_apply_to_subagents_and_to_calling_them() {
     let world = World::new();
     world.settings(r#"{"permissions": {"deny": ["read(a.txt)"]}}"#);
-    world.check(&with(&["ask @general to read a.txt"]), expect![[r#"
+    world.check(&rehearsal(&[], "ask @general to read a.txt"), expect![[r#"
         exit 0
         --- stdout
         rehearsal: @general says:
@@ -327,7 +321,7 @@ fn g16_rules_hold_for_subagents_and_for_calling_them() {
         refused: read: the rule `deny read(a.txt)` denies it (rule deny read(a.txt))
     "#]]);
     world.settings(r#"{"permissions": {"deny": ["invoke_subagent"]}}"#);
-    world.check(&with(&["ask @general to read a.txt"]), expect![[r#"
+    world.check(&rehearsal(&[], "ask @general to read a.txt"), expect![[r#"
         exit 0
         --- stdout
         rehearsal: `invoke_subagent` {"name":"general","prompt":"read a.txt"} was refused: Denied: the rule `deny invoke_subagent` denies it. Do not retry this exact call.
@@ -339,7 +333,7 @@ fn g16_rules_hold_for_subagents_and_for_calling_them() {
 }
 
 #[test]
-fn p1_lists_tell_names_and_whose_they_are() {
+fn p1_command_and_agent_lists_show_names_and_owners() {
     let world = World::new();
     world.check(&["commands", "list"], expect![[r#"
         exit 0

@@ -48,7 +48,7 @@ fn check_batch(settings: &str, calls: &[&str], expected: Expect) {
 }
 
 #[test]
-fn what_passes_exits_0_and_says_who_let_it() {
+fn explain_safe_command_exits_0_and_names_the_zone() {
     check(
         "{}",
         &["bash", "ls src | wc -l"],
@@ -106,7 +106,7 @@ fn what_passes_exits_0_and_says_who_let_it() {
 }
 
 #[test]
-fn what_asks_or_is_blocked_exits_3() {
+fn explain_exits_3_for_calls_that_ask_or_are_blocked() {
     check(
         "{}",
         &["bash", "git push --force"],
@@ -189,7 +189,7 @@ fn what_asks_or_is_blocked_exits_3() {
 }
 
 #[test]
-fn as_json_it_is_all_of_the_decision() {
+fn explain_json_has_the_whole_decision() {
     let settings = r#"{"permissions": {"deny": ["bash(curl * | sh)"]}}"#;
     check(
         settings,
@@ -203,7 +203,7 @@ fn as_json_it_is_all_of_the_decision() {
 }
 
 #[test]
-fn nothing_runs() {
+fn explain_runs_nothing() {
     let world = world("{}");
     world.output(&["explain", "bash", "touch made && rm a.txt"]);
     assert!(!world.path("project/made").exists() && world.path("project/a.txt").exists());
@@ -211,7 +211,7 @@ fn nothing_runs() {
 }
 
 #[test]
-fn an_input_that_cannot_be_read_is_a_usage_error() {
+fn explain_unreadable_input_is_a_usage_error() {
     check(
         "{}",
         &["bash", "{\"command\": "],
@@ -259,7 +259,7 @@ fn an_input_that_cannot_be_read_is_a_usage_error() {
 }
 
 #[test]
-fn an_unknown_tool_and_a_wrong_input_are_blocked() {
+fn explain_blocks_unknown_tools_and_invalid_input() {
     let output = world("{}").output(&["explain", "nothing", "{}"]);
     assert_eq!(output.status.code(), Some(3));
     let shown = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -283,7 +283,7 @@ fn an_unknown_tool_and_a_wrong_input_are_blocked() {
 }
 
 #[test]
-fn l12_a_tool_that_is_not_there_is_said_not_to_be() {
+fn l12_explain_unknown_tool_names_near_matches() {
     check(
         "{}",
         &["bsh", "ls"],
@@ -312,7 +312,7 @@ fn l12_a_tool_that_is_not_there_is_said_not_to_be() {
 }
 
 #[test]
-fn l12_a_tool_that_needs_no_input_is_explained_without_one() {
+fn l12_explain_needs_no_input_for_a_tool_without_required_fields() {
     let world = world("{}");
     for args in [&["explain", "list"][..], &["explain", "list", "src"]] {
         let output = world.output(args);
@@ -332,7 +332,7 @@ fn l12_a_tool_that_needs_no_input_is_explained_without_one() {
 }
 
 #[test]
-fn l12_what_the_tool_would_refuse_is_invalid_input() {
+fn l12_explain_reports_input_that_the_tool_refuses() {
     check(
         "{}",
         &["fetch", "docs.rs"],
@@ -353,7 +353,7 @@ fn l12_what_the_tool_would_refuse_is_invalid_input() {
 
 /// S1: a rule that can never match protects nothing, so it is reported.
 #[test]
-fn s1_rules_and_folders_that_are_not_there_are_told() {
+fn s1_rules_and_folders_that_match_nothing_are_reported() {
     let settings = r#"{
   "permissions": {
     "deny": ["reed(.env)", "Read(./x)", "mcp__a__b", "no*", "invoke_skill"],
@@ -375,7 +375,7 @@ fn s1_rules_and_folders_that_are_not_there_are_told() {
 }
 
 #[test]
-fn a_batch_answers_line_by_line_and_goes_on_after_a_broken_one() {
+fn explain_batch_answers_each_line_and_continues_after_a_broken_one() {
     let world = world("{}");
     let lines = concat!(
         "{\"tool\": \"bash\", \"input\": {\"command\": \"ls\"}}\n",
@@ -404,7 +404,7 @@ fn a_batch_answers_line_by_line_and_goes_on_after_a_broken_one() {
 }
 
 #[test]
-fn l13_a_rule_for_ls_is_a_rule_for_ls() {
+fn l13_rule_for_ls_does_not_cover_other_commands() {
     let settings = r#"{"permissions": {"level": "paranoid", "allow": ["bash(ls)", "bash(ls *)"]}}"#;
     check_batch(
         settings,
@@ -477,7 +477,7 @@ fn l13_a_rule_for_ls_is_a_rule_for_ls() {
 }
 
 #[test]
-fn l13_a_denied_file_is_denied_to_whoever_reads_it() {
+fn l13_denied_file_is_denied_to_every_reading_tool_and_command() {
     let settings =
         r#"{"permissions": {"allow": ["bash", "read", "grep"], "deny": ["read(./.env)"]}}"#;
     check_batch(
@@ -579,7 +579,7 @@ fn check_load(settings: &str, expected: Expect) {
 }
 
 #[test]
-fn l12_a_policy_that_is_none_names_its_place() {
+fn l12_invalid_policy_error_names_its_place() {
     check_load(
         "{\"permissions\": {\"policies\": [{\"allow\": [\"ls\"]}]}}",
         expect![[r#"
@@ -609,7 +609,7 @@ fn l12_a_policy_that_is_none_names_its_place() {
 }
 
 #[test]
-fn a_rules_examples_hold_or_the_settings_do_not_load() {
+fn settings_with_a_failing_rule_example_do_not_load() {
     let rule = |rule: &str, examples: &str| {
         format!(
             "{{\"permissions\": {{\n  \"allow\": [\n    {{\"rule\": \"{rule}\", {examples}}}]}}}}"
@@ -663,7 +663,7 @@ fn a_rules_examples_hold_or_the_settings_do_not_load() {
 }
 
 #[test]
-fn a_server_that_cannot_be_one_names_its_place() {
+fn invalid_mcp_server_error_names_its_place() {
     let server = |entry: &str| format!("{{\n  \"mcpServers\": {{ {entry} }}\n}}");
     for (entry, expected) in [
         (

@@ -288,7 +288,7 @@ const KERNEL: &[&str] = &[
 ];
 
 #[test]
-fn s1_nothing_an_agent_does_frees_it() {
+fn s1_agent_cannot_escape_with_default_settings() {
     let world = world("");
     expect![[r#"
         refused by project-roots                       | read [T]/home/.config/cotter/credentials.json
@@ -387,7 +387,7 @@ fn s1_nothing_an_agent_does_frees_it() {
 }
 
 #[test]
-fn s1_every_allow_rule_and_the_loosest_mode_free_nobody() {
+fn s1_agent_cannot_escape_with_all_allow_rules_and_the_loosest_mode() {
     let world = world(LOOSE);
     expect![[r#"
         refused by project-roots                       | read [T]/home/.config/cotter/credentials.json
@@ -486,7 +486,7 @@ fn s1_every_allow_rule_and_the_loosest_mode_free_nobody() {
 }
 
 #[test]
-fn s1_nor_does_it_help_that_nothing_confines() {
+fn s1_agent_cannot_escape_with_the_sandbox_off() {
     let settings = format!("\"sandbox\": \"off\", {LOOSE}");
     let world = world(&settings);
     let attempts = [KERNEL, PARENT_FOLDER_ATTEMPTS].concat();
@@ -623,7 +623,7 @@ const CONFINED: &[&str] = &[
 ];
 
 #[test]
-fn s1_what_runs_confined_finds_nothing() {
+fn s1_confined_commands_cannot_reach_closed_files() {
     let settings = r#""roots": ["~/"], "permissions": {"allow": ["read", "bash(env *)"]}"#;
     let world = world(settings);
     let attempts = [CONFINED, PARENT_FOLDER_ATTEMPTS].concat();
@@ -655,7 +655,7 @@ fn s1_what_runs_confined_finds_nothing() {
 
 /// Calls of zone `never`. They are decided and not run, because a test must not endanger the machine.
 #[test]
-fn s1_never_is_never() {
+fn s1_zone_never_is_refused_with_the_loosest_settings() {
     let settings = format!("\"sandbox\": \"off\", {LOOSE}");
     let world = world(&settings);
     let commands = [
@@ -709,7 +709,7 @@ fn s1_never_is_never() {
 
 /// Calls of a server are asked about. A program that a server starts is known to be started by an agent.
 #[test]
-fn s1_a_server_answers_for_nobody() {
+fn s1_mcp_server_cannot_approve_calls() {
     let calls = ["mcp id", "subagent mcp id", "delegate mcp id"];
     let asked = world("");
     expect![[r#"
@@ -743,7 +743,7 @@ fn s1_a_server_answers_for_nobody() {
 
 /// The kernel closes to a server and to its processes what is closed to every tool.
 #[test]
-fn s1_a_server_cannot_reach_what_is_ours() {
+fn s1_mcp_server_cannot_reach_files_of_cotter() {
     if cotter_tools::confine::unsupported().is_some() {
         return;
     }
@@ -798,7 +798,7 @@ fn s1_a_server_cannot_reach_what_is_ours() {
 
 /// Settings that are links to files elsewhere are closed there, too.
 #[test]
-fn s1_what_is_ours_is_closed_under_every_name() {
+fn s1_files_of_cotter_are_closed_behind_links() {
     if cotter_tools::confine::unsupported().is_some() {
         return;
     }
@@ -842,7 +842,7 @@ fn s1_what_is_ours_is_closed_under_every_name() {
 
 /// At a terminal, only the person has the terminal.
 #[test]
-fn s1_nothing_types_for_the_person() {
+fn s1_agent_cannot_type_at_the_terminal_of_the_person() {
     let settings = r#""permissions": {"allow": ["mcp__*"]}"#;
     let world = world(settings);
     let types = format!(

@@ -5,7 +5,7 @@ use expect_test::expect;
 use crate::support::World;
 
 #[test]
-fn help_shows_what_works() {
+fn help_lists_commands_and_flags() {
     let world = World::new();
     world.check(&["--help"], expect![[r#"
         exit 0
@@ -124,7 +124,7 @@ fn help_shows_what_works() {
 }
 
 #[test]
-fn the_version_is_told_anywhere() {
+fn version_flag_works_with_any_command() {
     let world = World::new();
     world.check(
         &["--version"],
@@ -153,7 +153,7 @@ fn the_version_is_told_anywhere() {
 }
 
 #[test]
-fn chat_is_not_there_yet() {
+fn chat_without_a_command_is_a_usage_error() {
     let world = World::new();
     world.check(
         &[],
@@ -188,7 +188,7 @@ fn chat_is_not_there_yet() {
 }
 
 #[test]
-fn a_wrong_flag_says_what_is_wrong() {
+fn wrong_flag_or_value_is_a_usage_error_with_a_hint() {
     let world = World::new();
     world.check(
         &["-p", "--modle", "x", "hi"],
@@ -373,7 +373,7 @@ fn a_wrong_flag_says_what_is_wrong() {
 }
 
 #[test]
-fn colour_comes_when_asked_for() {
+fn color_flag_controls_colours() {
     let world = World::new();
     world.check(&["-p", "--color", "always", "hi"], expect![[r#"
         exit 2

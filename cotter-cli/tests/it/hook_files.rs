@@ -1,10 +1,13 @@
 //! Hooks that are files, `hooks/*.yaml`: the person's own and, behind trust, a project's.
 
-use std::{fs, os::unix::fs::PermissionsExt};
+use std::fs;
 
 use expect_test::expect;
 
-use crate::{support::World, terminal::Screen};
+use crate::{
+    support::{World, rehearsal},
+    terminal::Screen,
+};
 
 const OWN: &str = "home/.config/cotter";
 const PROJECT: &str = "project/.cotter";
@@ -20,25 +23,16 @@ fn world() -> World {
     World::new().with_env("NO_COLOR", "1")
 }
 
-fn script(world: &World, path: &str, text: &str) {
-    let path = world.write(path, text);
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-}
-
 /// A gate with its script in the same folder.
 fn no_prod(world: &World, folder: &str) {
     world.write(&format!("{folder}/hooks/no-prod.yaml"), NO_PROD);
-    script(world, &format!("{folder}/hooks/no-prod.sh"), NO_PROD_SH);
+    world.write_executable(&format!("{folder}/hooks/no-prod.sh"), NO_PROD_SH);
 }
 
 /// A hook that rewrites the input of a call.
 fn sign(world: &World, folder: &str) {
     world.write(&format!("{folder}/hooks/sign.yaml"), SIGN);
-    script(world, &format!("{folder}/hooks/lib/sign.sh"), SIGN_SH);
-}
-
-fn run<'a>(further: &[&'a str], prompt: &'a str) -> Vec<&'a str> {
-    [&["-p", "--model", "rehearsal"], further, &[prompt]].concat()
+    world.write_executable(&format!("{folder}/hooks/lib/sign.sh"), SIGN_SH);
 }
 
 /// The rows of hooks from files.
@@ -59,12 +53,12 @@ fn trust(world: &World, further: &[&str]) {
 }
 
 #[test]
-fn c14_a_persons_own_files_block_modify_and_observe() {
+fn c14_user_hook_files_block_modify_and_observe() {
     let world = world();
     no_prod(&world, OWN);
     sign(&world, OWN);
     world.write(&format!("{OWN}/hooks/audit.yaml"), AUDIT);
-    world.check(&run(&[], "write x to prod.txt then write y to ok.txt"), expect![[r#"
+    world.check(&rehearsal(&[], "write x to prod.txt then write y to ok.txt"), expect![[r#"
         exit 0
         --- stdout
         rehearsal: `write` {"path":"prod.txt","content":"x"} was refused: Hook "no-prod" blocked the action: not in production. Adjust your approach; do not retry the exact same call.
@@ -89,11 +83,11 @@ fn c14_a_persons_own_files_block_modify_and_observe() {
 }
 
 #[test]
-fn s30_a_hook_of_a_file_is_left_out_by_name() {
+fn s30_hook_of_a_file_is_disabled_by_name() {
     let world = world();
     no_prod(&world, OWN);
     world.check(
-        &run(&["--without", "no-prod"], "write x to prod.txt"),
+        &rehearsal(&["--without", "no-prod"], "write x to prod.txt"),
         expect![[r#"
         exit 0
         --- stdout
@@ -105,7 +99,7 @@ fn s30_a_hook_of_a_file_is_left_out_by_name() {
     );
     world.settings(r#"{"disable": ["user/no-prod"]}"#);
     world.check(
-        &run(&[], "write x to prod2.txt"),
+        &rehearsal(&[], "write x to prod2.txt"),
         expect![[r#"
         exit 0
         --- stdout
@@ -125,7 +119,7 @@ fn s30_a_hook_of_a_file_is_left_out_by_name() {
     world.write(&format!("{OWN}/hooks/no-prod.yaml"), format!("{NO_PROD}enabled: false\n"));
     fs::remove_file(world.path(&format!("{OWN}/hooks/no-prod.sh"))).unwrap();
     world.check(
-        &run(&[], "write x to prod3.txt"),
+        &rehearsal(&[], "write x to prod3.txt"),
         expect![[r#"
         exit 0
         --- stdout
@@ -145,13 +139,13 @@ fn s30_a_hook_of_a_file_is_left_out_by_name() {
 }
 
 #[test]
-fn c14_files_with_errors_stop_the_start_and_are_all_told() {
+fn c14_hook_files_with_errors_stop_the_start_and_are_all_reported() {
     let world = world();
     no_prod(&world, OWN);
     world.write(&format!("{OWN}/hooks/broken.yaml"), "id: broken\nphase: prod\n");
     world.write(&format!("{OWN}/hooks/twice.yaml"), "id: no-prod\nphase: pre\ncommand: 'true'\n");
     world.write(&format!("{OWN}/hooks/lost.yaml"), "id: lost\n\nphase: pre\ncommand: ./lost.sh\n");
-    world.check(&run(&[], "read a.txt"), expect![[r#"
+    world.check(&rehearsal(&[], "read a.txt"), expect![[r#"
         exit 1
         --- stderr
         error: hooks could not be loaded
@@ -184,7 +178,7 @@ fn c14_files_with_errors_stop_the_start_and_are_all_told() {
 }
 
 #[test]
-fn l12_a_hook_for_a_tool_that_is_not_there_is_told_of() {
+fn l12_hook_for_an_unknown_tool_is_reported() {
     let world = world();
     no_prod(&world, OWN);
     world.write(
@@ -194,7 +188,7 @@ fn l12_a_hook_for_a_tool_that_is_not_there_is_told_of() {
     world.settings(
         r#"{"hooks": {"tool.pre": [{"name": "lint", "tools": ["bahs"], "command": "true"}]}}"#,
     );
-    world.check(&run(&[], "read a.txt"), expect![[r#"
+    world.check(&rehearsal(&[], "read a.txt"), expect![[r#"
         exit 0
         --- stdout
         rehearsal: `read` {"path":"a.txt"} gave 2 lines:
@@ -209,12 +203,12 @@ fn l12_a_hook_for_a_tool_that_is_not_there_is_told_of() {
 }
 
 #[test]
-fn s3_what_a_project_brings_is_not_a_persons_own() {
+fn s3_config_home_inside_the_project_is_not_the_users() {
     let world = world();
     let world_home = world.path("project/conf");
     let world = world.with_env("COTTER_HOME", world_home);
     world.check(
-        &run(&[], "read a.txt"),
+        &rehearsal(&[], "read a.txt"),
         expect![[r#"
         exit 0
         --- stdout
@@ -227,7 +221,7 @@ fn s3_what_a_project_brings_is_not_a_persons_own() {
     );
     no_prod(&world, "project/conf");
     world.check(
-        &run(&[], "read a.txt"),
+        &rehearsal(&[], "read a.txt"),
         expect![[r#"
         exit 1
         --- stderr
@@ -239,7 +233,7 @@ fn s3_what_a_project_brings_is_not_a_persons_own() {
 }
 
 #[test]
-fn s6_a_projects_files_are_shown_before_they_run() {
+fn s6_project_hook_files_are_shown_before_they_run() {
     let world = world();
     no_prod(&world, PROJECT);
     sign(&world, PROJECT);
@@ -281,7 +275,7 @@ fn s6_a_projects_files_are_shown_before_they_run() {
     // In an untrusted folder nothing runs, and a broken file is no error.
     world.write(&format!("{PROJECT}/hooks/broken.yaml"), "id: broken\n");
     world.check(
-        &run(&[], "write x to prod.txt"),
+        &rehearsal(&[], "write x to prod.txt"),
         expect![[r#"
         exit 0
         --- stdout
@@ -309,12 +303,12 @@ fn s6_a_projects_files_are_shown_before_they_run() {
 }
 
 #[test]
-fn s3_a_projects_file_gates_and_rewrites_with_a_grant_only() {
+fn s3_project_hook_file_rewrites_only_with_a_grant() {
     let world = world();
     no_prod(&world, PROJECT);
     sign(&world, PROJECT);
     trust(&world, &[]);
-    world.check(&run(&[], "write y to ok.txt"), expect![[r#"
+    world.check(&rehearsal(&[], "write y to ok.txt"), expect![[r#"
         exit 0
         --- stdout
         rehearsal: `write` {"path":"ok.txt","content":"y"} was refused: Hook "sign" blocked the action: it may not change anything: its owner was not granted `rewrite`. Adjust your approach; do not retry the exact same call.
@@ -326,7 +320,7 @@ fn s3_a_projects_file_gates_and_rewrites_with_a_grant_only() {
     assert!(!world.path("project/ok.txt").exists());
     trust(&world, &["--rewrite"]);
     let prompt = "write x to prod.txt then write y to ok.txt";
-    world.check(&run(&[], prompt), expect![[r#"
+    world.check(&rehearsal(&[], prompt), expect![[r#"
         exit 0
         --- stdout
         rehearsal: `write` {"path":"prod.txt","content":"x"} was refused: Hook "no-prod" blocked the action: not in production. Adjust your approach; do not retry the exact same call.
@@ -347,7 +341,7 @@ fn s3_a_projects_file_gates_and_rewrites_with_a_grant_only() {
         sign                  tool.pre            transform, gate  (project)  for write
     "#]].assert_eq(&listed(&world));
     world.check(
-        &run(&["--without", "project/no-prod", "--without", "sign"], "write x to prod.txt"),
+        &rehearsal(&["--without", "project/no-prod", "--without", "sign"], "write x to prod.txt"),
         expect![[r#"
             exit 0
             --- stdout
@@ -358,7 +352,7 @@ fn s3_a_projects_file_gates_and_rewrites_with_a_grant_only() {
         "#]],
     );
     world.check(
-        &run(&["--safe-mode"], "write x to prod2.txt"),
+        &rehearsal(&["--safe-mode"], "write x to prod2.txt"),
         expect![[r#"
         exit 0
         --- stdout
@@ -372,11 +366,11 @@ fn s3_a_projects_file_gates_and_rewrites_with_a_grant_only() {
 
 /// A changed file loosens nothing.
 #[test]
-fn s2_a_trusted_gate_in_a_file_stays_when_its_folder_changes_empties_or_goes() {
+fn s2_trusted_gate_of_a_file_stays_when_its_folder_changes_or_disappears() {
     let world = world();
     no_prod(&world, PROJECT);
     trust(&world, &[]);
-    let prompt = run(&[], "write x to prod.txt");
+    let prompt = rehearsal(&[], "write x to prod.txt");
     let refused = expect![[r#"
         exit 0
         --- stdout
@@ -388,7 +382,7 @@ fn s2_a_trusted_gate_in_a_file_stays_when_its_folder_changes_empties_or_goes() {
     "#]];
     refused.assert_eq(&world.shown(&world.output(&prompt)));
     // A script that passes everything, and an invalid hook file.
-    script(&world, &format!("{PROJECT}/hooks/no-prod.sh"), "#!/bin/sh\n");
+    world.write_executable(&format!("{PROJECT}/hooks/no-prod.sh"), "#!/bin/sh\n");
     world.write(&format!("{PROJECT}/hooks/no-prod.yaml"), "id: no-prod\nphase: none\n");
     world.check(&prompt, expect![[r#"
         exit 0
@@ -463,7 +457,7 @@ fn s2_a_trusted_gate_in_a_file_stays_when_its_folder_changes_empties_or_goes() {
 }
 
 #[test]
-fn c14_files_are_checked_one_by_one() {
+fn c14_hooks_check_reports_each_file() {
     let world = world();
     no_prod(&world, PROJECT);
     world.write(
@@ -534,7 +528,7 @@ fn c14_files_are_checked_one_by_one() {
 
 /// The example files, unchanged.
 #[test]
-fn l8_c5_a_policy_and_a_space_do_what_they_say() {
+fn l8_c5_example_policy_and_space_work_unchanged() {
     let world = world();
     let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../cotter-files/tests/data");
     for (folder, names) in [
@@ -554,13 +548,13 @@ fn l8_c5_a_policy_and_a_space_do_what_they_say() {
     ] {
         for name in names {
             let text = fs::read_to_string(format!("{data}/{folder}/{name}")).unwrap();
-            script(&world, &format!("{OWN}/{name}"), &text);
+            world.write_executable(&format!("{OWN}/{name}"), &text);
         }
         let checked = world.output(&["hooks", "check", &format!("{data}/{folder}")]);
         assert_eq!(checked.status.code(), Some(0), "{}", String::from_utf8_lossy(&checked.stdout));
     }
     let prompt = "write force to a.txt then write secret to b.txt then write draft to c.txt then write x to /srv/prod/d.txt then write x to /etc/hosts";
-    world.check(&run(&[], prompt), expect![[r#"
+    world.check(&rehearsal(&[], prompt), expect![[r#"
         exit 0
         --- stdout
         rehearsal: `write` {"path":"a.txt","content":"force"} was refused: Hook "policy-check" blocked the action: the policy knows no force. Adjust your approach; do not retry the exact same call.
@@ -585,7 +579,7 @@ fn l8_c5_a_policy_and_a_space_do_what_they_say() {
 
 /// The hook that the skill about hooks describes works unchanged, with both kinds of declaration.
 #[test]
-fn the_skill_about_hooks_is_true() {
+fn hook_of_the_write_hook_skill_works_unchanged() {
     let world = world();
     let said = world.output(&["skills", "show", "write-hook"]).stdout;
     let said = String::from_utf8(said).unwrap();
@@ -594,8 +588,8 @@ fn the_skill_about_hooks_is_true() {
         let (text, _) = rest.split_once("```").unwrap();
         text.lines().map(|line| format!("{}\n", line.trim_start_matches("   "))).collect::<String>()
     };
-    script(&world, &format!("{OWN}/hooks/no-prod.sh"), &block("sh"));
-    let prompt = run(&[], "write x to config/prod.txt");
+    world.write_executable(&format!("{OWN}/hooks/no-prod.sh"), &block("sh"));
+    let prompt = rehearsal(&[], "write x to config/prod.txt");
     let refused = |world: &World| {
         assert_eq!(
             String::from_utf8(world.output(&prompt).stderr).unwrap(),

@@ -1,10 +1,13 @@
 //! Hooks that are programs, from settings files: the person's own and, behind trust, a project's.
 
-use std::{fs, os::unix::fs::PermissionsExt};
+use std::fs;
 
 use expect_test::expect;
 
-use crate::{support::World, terminal::Screen};
+use crate::{
+    support::{World, rehearsal},
+    terminal::Screen,
+};
 
 const OWN: &str = r#"{
   "hooks": {
@@ -18,27 +21,18 @@ const OWN: &str = r#"{
 
 const NO_PROD: &str = "#!/bin/sh\nif grep -q prod; then echo 'not in production' >&2; exit 1; fi\n";
 
-fn script(world: &World, path: &str, text: &str) {
-    let path = world.write(path, text);
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-}
-
 /// A person with a hook of their own.
 fn world() -> World {
     let world = World::new().with_env("NO_COLOR", "1");
     world.settings(OWN);
-    script(&world, "home/.config/cotter/hooks/no-prod.sh", NO_PROD);
+    world.write_executable("home/.config/cotter/hooks/no-prod.sh", NO_PROD);
     world
 }
 
-fn run<'a>(further: &[&'a str], prompt: &'a str) -> Vec<&'a str> {
-    [&["-p", "--model", "rehearsal"], further, &[prompt]].concat()
-}
-
 #[test]
-fn l8_a_persons_own_hook_blocks_a_call() {
+fn l8_user_hook_blocks_a_call() {
     let world = world();
-    world.check(&run(&[], "write x to prod.txt then write y to ok.txt"), expect![[r#"
+    world.check(&rehearsal(&[], "write x to prod.txt then write y to ok.txt"), expect![[r#"
         exit 0
         --- stdout
         rehearsal: `write` {"path":"prod.txt","content":"x"} was refused: Hook "no-prod" blocked the action: not in production. Adjust your approach; do not retry the exact same call.
@@ -54,10 +48,10 @@ fn l8_a_persons_own_hook_blocks_a_call() {
 }
 
 #[test]
-fn s30_hooks_are_left_out_by_name_and_by_a_person() {
+fn s30_without_flag_and_settings_disable_hooks_by_name() {
     let world = world();
     world.check(
-        &run(&["--without", "no-prod"], "write x to prod.txt"),
+        &rehearsal(&["--without", "no-prod"], "write x to prod.txt"),
         expect![[r#"
         exit 0
         --- stdout
@@ -68,7 +62,7 @@ fn s30_hooks_are_left_out_by_name_and_by_a_person() {
     "#]],
     );
     world.check(
-        &run(&["--without", "no-prd"], "write x to a.txt"),
+        &rehearsal(&["--without", "no-prd"], "write x to a.txt"),
         expect![[r#"
         exit 1
         --- stderr
@@ -78,7 +72,7 @@ fn s30_hooks_are_left_out_by_name_and_by_a_person() {
     "#]],
     );
     world.check(
-        &run(&["--without", "project-roots"], "write x to a.txt"),
+        &rehearsal(&["--without", "project-roots"], "write x to a.txt"),
         expect![[r#"
             exit 1
             --- stderr
@@ -86,7 +80,7 @@ fn s30_hooks_are_left_out_by_name_and_by_a_person() {
         "#]],
     );
     world.settings(&OWN.replacen('{', r#"{"disable": ["user/no-prod", "none"],"#, 1));
-    world.check(&run(&[], "write x to prod2.txt"), expect![[r#"
+    world.check(&rehearsal(&[], "write x to prod2.txt"), expect![[r#"
         exit 0
         --- stdout
         rehearsal: `write` {"path":"prod2.txt","content":"x"} gave 1 line:
@@ -122,7 +116,7 @@ fn s30_hooks_are_left_out_by_name_and_by_a_person() {
 }
 
 #[test]
-fn hooks_are_listed_with_whose_they_are() {
+fn hooks_list_shows_owners() {
     world().check(&["hooks", "list"], expect![[r#"
         exit 0
         --- stdout
@@ -179,7 +173,10 @@ fn repository(world: &World) {
                 "permissions": {{"deny": ["read(secret.txt)"]}}}}"#
         ),
     );
-    script(world, "project/.cotter/hooks/gate.sh", &format!("#!/bin/sh\n{}\n", mark("script")));
+    world.write_executable(
+        "project/.cotter/hooks/gate.sh",
+        &format!("#!/bin/sh\n{}\n", mark("script")),
+    );
     let server = format!(
         r#"{{"mcpServers": {{"sly": {{"command": "/bin/sh", "args": ["-c", "{}"]}}}}}}"#,
         mark("server")
@@ -189,7 +186,7 @@ fn repository(world: &World) {
     world.write("project/.cotter/skills/sly.md", skill);
 }
 
-fn ran(world: &World) -> Vec<String> {
+fn list_markers(world: &World) -> Vec<String> {
     let entries = fs::read_dir(world.path("")).unwrap().flatten();
     let names = entries.map(|entry| entry.file_name().into_string().unwrap());
     let mut names: Vec<_> = names.filter(|name| name.starts_with("ran-")).collect();
@@ -198,11 +195,11 @@ fn ran(world: &World) -> Vec<String> {
 }
 
 #[test]
-fn s8_nothing_of_a_repository_runs_before_somebody_trusts_it() {
+fn s8_untrusted_repository_runs_nothing() {
     let world = World::new().with_env("NO_COLOR", "1");
     repository(&world);
     world.write("project/secret.txt", "open\n");
-    world.check(&run(&[], "read secret.txt"), expect![[r#"
+    world.check(&rehearsal(&[], "read secret.txt"), expect![[r#"
         exit 0
         --- stdout
         rehearsal: `read` {"path":"secret.txt"} gave 1 line:
@@ -213,7 +210,7 @@ fn s8_nothing_of_a_repository_runs_before_somebody_trusts_it() {
         warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
         warning: nothing of [T]/project/.mcp.json runs: nobody trusts it yet (`cotter trust` shows it)
     "#]]);
-    world.check(&run(&[], "/sly read secret.txt"), expect![[r#"
+    world.check(&rehearsal(&[], "/sly read secret.txt"), expect![[r#"
         exit 0
         --- stdout
         rehearsal: `read` {"path":"secret.txt"} gave 1 line:
@@ -243,8 +240,8 @@ fn s8_nothing_of_a_repository_runs_before_somebody_trusts_it() {
         Delegate              user.prompt.submit  transform  (embedder)
         Memory                user.prompt.submit  transform  (embedder)
     "#]]);
-    assert_eq!(ran(&world), [] as [&str; 0]);
-    world.check(&run(&["--require-trust"], "read secret.txt"), expect![[r#"
+    assert_eq!(list_markers(&world), [] as [&str; 0]);
+    world.check(&rehearsal(&["--require-trust"], "read secret.txt"), expect![[r#"
         exit 3
         --- stderr
         error: not all that the project brings is trusted
@@ -254,7 +251,7 @@ fn s8_nothing_of_a_repository_runs_before_somebody_trusts_it() {
         hint: `cotter trust` shows it and asks; `--trust=HASH` trusts it for one run
     "#]]);
     world.check(
-        &run(&["--safe-mode"], "read secret.txt"),
+        &rehearsal(&["--safe-mode"], "read secret.txt"),
         expect![[r#"
         exit 0
         --- stdout
@@ -267,7 +264,7 @@ fn s8_nothing_of_a_repository_runs_before_somebody_trusts_it() {
 }
 
 #[test]
-fn s3_a_project_that_loosens_does_not_load() {
+fn s3_project_settings_that_loosen_do_not_load() {
     let world = World::new().with_env("NO_COLOR", "1");
     world.write("project/.cotter/settings.json", r#"{"permissions": {"allow": ["bash"]}}"#);
     let hash = |world: &World| {
@@ -286,7 +283,7 @@ fn s3_a_project_that_loosens_does_not_load() {
     "#]]);
     world.write("project/.cotter/settings.json", r#"{"permissions": {"mode": "accept-edits"}}"#);
     world.check(
-        &run(&[&hash(&world)], "read a.txt"),
+        &rehearsal(&[&hash(&world)], "read a.txt"),
         expect![[r#"
         exit 1
         --- stderr
@@ -296,7 +293,7 @@ fn s3_a_project_that_loosens_does_not_load() {
     "#]],
     );
     world.write("project/.cotter/settings.json", r#"{"permissions": {"mode": "plan"}}"#);
-    world.check(&run(&[&hash(&world)], "write x to b.txt"), expect![[r#"
+    world.check(&rehearsal(&[&hash(&world)], "write x to b.txt"), expect![[r#"
         exit 0
         --- stdout
         rehearsal: `write` {"path":"b.txt","content":"x"} was refused: Denied: mode `plan` only looks. Do not retry this exact call.
@@ -309,7 +306,7 @@ fn s3_a_project_that_loosens_does_not_load() {
 
 /// The page in the README runs unchanged, in a terminal: from nothing to a hook that blocks a call.
 #[test]
-fn the_page_about_hooks_does_what_it_says() {
+fn hook_page_of_the_readme_runs_unchanged() {
     let readme = include_str!("../../../README.md");
     let (_, page) = readme.split_once("<!-- run by a test, as it stands -->\n```sh\n").unwrap();
     let (script, rest) = page.split_once("```").unwrap();
@@ -333,7 +330,7 @@ fn the_page_about_hooks_does_what_it_says() {
 }
 
 #[test]
-fn the_starter_has_nothing_to_complain_about() {
+fn starter_project_passes_every_check() {
     let world = World::new().with_env("NO_COLOR", "1");
     world.check(
         &["init"],
@@ -375,7 +372,7 @@ fn the_starter_has_nothing_to_complain_about() {
 /// A changed file loosens nothing: a trusted gate stays in force when the folder changes or disappears, until
 /// a person removes the trust.
 #[test]
-fn s2_a_trusted_gate_stays_when_its_folder_changes_or_goes() {
+fn s2_trusted_gate_stays_when_its_folder_changes_or_disappears() {
     let world = World::new().with_env("NO_COLOR", "1");
     world.output(&["init"]);
     let mut screen = Screen::new(&world, &["trust"]);
@@ -383,7 +380,7 @@ fn s2_a_trusted_gate_stays_when_its_folder_changes_or_goes() {
     screen.type_keys("y\n");
     assert!(screen.end(&world).contains("is trusted"));
     let prompt = "write x to prod.txt";
-    world.check(&run(&[], prompt), expect![[r#"
+    world.check(&rehearsal(&[], prompt), expect![[r#"
         exit 0
         --- stdout
         rehearsal: `write` {"path":"prod.txt","content":"x"} was refused: Hook "no-prod" blocked the action: this would change production; work on a copy instead. Adjust your approach; do not retry the exact same call.
@@ -392,8 +389,8 @@ fn s2_a_trusted_gate_stays_when_its_folder_changes_or_goes() {
         --- stderr
         refused: write: this would change production; work on a copy instead (no-prod, project)
     "#]]);
-    script(&world, "project/.cotter/hooks/no-prod.sh", "#!/bin/sh\nexit 0\n");
-    world.check(&run(&[], prompt), expect![[r#"
+    world.write_executable("project/.cotter/hooks/no-prod.sh", "#!/bin/sh\nexit 0\n");
+    world.check(&rehearsal(&[], prompt), expect![[r#"
         exit 0
         --- stdout
         rehearsal: `write` {"path":"prod.txt","content":"x"} was refused: Hook "no-prod" blocked the action: this would change production; work on a copy instead. Adjust your approach; do not retry the exact same call.
@@ -404,7 +401,7 @@ fn s2_a_trusted_gate_stays_when_its_folder_changes_or_goes() {
         refused: write: this would change production; work on a copy instead (no-prod, project)
     "#]]);
     fs::remove_dir_all(world.path("project/.cotter")).unwrap();
-    world.check(&run(&[], prompt), expect![[r#"
+    world.check(&rehearsal(&[], prompt), expect![[r#"
         exit 0
         --- stdout
         rehearsal: `write` {"path":"prod.txt","content":"x"} was refused: Hook "no-prod" blocked the action: this would change production; work on a copy instead. Adjust your approach; do not retry the exact same call.
@@ -414,7 +411,7 @@ fn s2_a_trusted_gate_stays_when_its_folder_changes_or_goes() {
         warning: [T]/project/.cotter was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it runs (`cotter untrust` forgets it)
         refused: write: this would change production; work on a copy instead (no-prod, project)
     "#]]);
-    world.check(&run(&["--require-trust"], prompt), expect![[r#"
+    world.check(&rehearsal(&["--require-trust"], prompt), expect![[r#"
         exit 3
         --- stderr
         error: not all that the project brings is trusted
@@ -426,14 +423,14 @@ fn s2_a_trusted_gate_stays_when_its_folder_changes_or_goes() {
     // A folder that cannot be read does not count as the trusted one.
     fs::create_dir(world.path("project/.cotter")).unwrap();
     std::os::unix::fs::symlink("/tmp", world.path("project/.cotter/out")).unwrap();
-    let unreadable = world.output(&run(&[], prompt));
+    let unreadable = world.output(&rehearsal(&[], prompt));
     let unreadable = world.shown(&unreadable);
     assert!(unreadable.contains("refused: write: this would change production"), "{unreadable}");
     assert!(unreadable.contains(".cotter/out"), "{unreadable}");
     fs::remove_dir_all(world.path("project/.cotter")).unwrap();
     // Only the trusted source still shows where the project begins.
     fs::remove_dir_all(world.path("project/.git")).unwrap();
-    let below = world.output(&run(&["--cwd", "src"], prompt));
+    let below = world.output(&rehearsal(&["--cwd", "src"], prompt));
     assert!(world.shown(&below).contains("refused: write: this would change production"));
     world.check(
         &["untrust"],
@@ -444,7 +441,7 @@ fn s2_a_trusted_gate_stays_when_its_folder_changes_or_goes() {
     "#]],
     );
     world.check(
-        &run(&[], prompt),
+        &rehearsal(&[], prompt),
         expect![[r#"
         exit 0
         --- stdout
@@ -458,7 +455,7 @@ fn s2_a_trusted_gate_stays_when_its_folder_changes_or_goes() {
 
 /// On a terminal, the last column wraps below its own start.
 #[test]
-fn l12_lists_fit_a_terminal() {
+fn l12_lists_wrap_within_the_terminal_width() {
     let world = World::new().with_env("NO_COLOR", "1");
     world.settings(
         r#"{"hooks": {"session.start": [{"name": "greet", "command": "true", "description": "Says hello to whoever it is that starts a session, and nothing else at all."}]}}"#,
@@ -509,7 +506,7 @@ fn l12_lists_fit_a_terminal() {
 
 /// A hook that is asked again about a rewritten call fails again; the second failure is not reported.
 #[test]
-fn l8_a_failure_that_passes_is_told_once_of_a_call() {
+fn l8_passing_hook_failure_is_reported_once_per_call() {
     let world = World::new();
     world.write("project/b.txt", "other\n");
     world.settings(

@@ -3,15 +3,14 @@
 use std::{
     fs,
     io::{BufRead, BufReader},
-    os::unix::fs::PermissionsExt,
-    process::{Child, Stdio},
+    process::Stdio,
 };
 
 use expect_test::{Expect, expect};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::World;
+use crate::support::{World, send_signal};
 
 /// A world with these entries in the person's own settings, by point.
 fn world(hooks: &str) -> World {
@@ -36,7 +35,7 @@ const WRITE: [&str; 5] =
     ["tool.pre", "--tool", "write", "--input", r#"{"path": "a.txt", "content": "x"}"#];
 
 #[test]
-fn l8_every_hook_of_a_point_says_what_it_would_say() {
+fn l8_hooks_test_shows_the_answer_of_every_hook_of_a_point() {
     check(
         GUARDS,
         &WRITE,
@@ -130,14 +129,14 @@ fn saved_payload(point: &str, args: &[&str]) -> Value {
 }
 
 #[test]
-fn a_hook_is_told_that_it_is_a_trial_and_what_the_call_touches() {
+fn hook_payload_of_a_dry_run_has_the_flag_and_the_facts_of_the_call() {
     let call = ["--tool", "write", "--input", r#"{"path": "a.txt", "content": "x"}"#];
     expect![[r#"{"v":1,"event":"tool.pre","sessionId":"","runId":"","step":0,"agentId":"main","cwd":"[T]/project","projectDir":"[T]/project","dryRun":true,"callId":"trial","toolName":"write","toolInput":{"path":"a.txt","content":"x"},"facts":{"reads":[],"writes":["[T]/project/a.txt"],"hosts":[],"commands":[],"zone":"workspace"}}"#]].assert_eq(&saved_payload("tool.pre", &call).to_string());
 }
 
 /// Checks the payload of each point without the common fields.
 #[test]
-fn every_point_at_which_a_command_may_be_can_be_tried() {
+fn hooks_test_builds_a_payload_for_every_point() {
     let mut rows = String::new();
     for row in cotter::hooks::points::POINTS.iter().filter(|row| row.name != "context") {
         let args: &[&str] = match row.name {
@@ -186,7 +185,7 @@ fn every_point_at_which_a_command_may_be_can_be_tried() {
 }
 
 #[test]
-fn what_hooks_answer_at_other_points_is_told() {
+fn hooks_test_shows_answers_at_points_without_calls() {
     let hooks = r#"
         "user.prompt.submit": [{ "name": "shout", "command": "echo '{\"prompt\": \"DEPLOY IT\"}'" }],
         "tool.post": [{ "name": "hide", "command": "echo '{\"result\": \"hidden\"}'" }],
@@ -275,7 +274,7 @@ fn what_hooks_answer_at_other_points_is_told() {
 }
 
 #[test]
-fn what_makes_no_sense_is_told_before_anything_runs() {
+fn hooks_test_refuses_invalid_arguments_before_a_hook_runs() {
     check(
         "",
         &["tool.per", "--tool", "t"],
@@ -385,7 +384,7 @@ fn what_makes_no_sense_is_told_before_anything_runs() {
 }
 
 #[test]
-fn an_input_comes_from_a_file_or_a_pipe() {
+fn hooks_test_reads_the_input_from_a_file_or_a_pipe() {
     let world = world(GUARDS);
     world.write("project/call.json", r#"{"path": "prod.txt"}"#);
     world.check(
@@ -426,15 +425,13 @@ fn an_input_comes_from_a_file_or_a_pipe() {
 
 /// An untrusted hook is not started, even for a test.
 #[test]
-fn s6_hooks_of_a_project_are_tried_once_they_are_trusted() {
+fn s6_hooks_test_runs_project_hooks_only_if_trusted() {
     let world = world("");
     world.output(&["init"]);
-    world.write(
+    world.write_executable(
         "project/.cotter/hooks/no-prod.sh",
         format!("#!/bin/sh\ntouch {}\necho no >&2\nexit 1\n", world.path("project/ran").display()),
     );
-    let script = world.path("project/.cotter/hooks/no-prod.sh");
-    fs::set_permissions(script, fs::Permissions::from_mode(0o755)).unwrap();
     world.check(
         &[&["hooks", "test"], &WRITE[..]].concat(),
         expect![[r#"
@@ -460,7 +457,7 @@ fn s6_hooks_of_a_project_are_tried_once_they_are_trusted() {
 
 /// A command that an agent starts runs no hooks and prints no log.
 #[test]
-fn s1_an_agent_tries_no_hooks_and_reads_no_log() {
+fn s1_agent_cannot_test_hooks_or_read_the_hook_log() {
     let world = world(GUARDS).with_env("COTTER_CALL", "c1");
     let run_hooks = ["explain", "read", "a.txt", "--run-hooks"];
     let batch = ["explain", "--batch", "-", "--run-hooks"];
@@ -472,7 +469,7 @@ fn s1_an_agent_tries_no_hooks_and_reads_no_log() {
 }
 
 #[test]
-fn l8_explain_asks_hooks_only_when_it_is_told_to() {
+fn l8_explain_runs_hooks_only_with_the_flag() {
     let world = world(GUARDS);
     let write = r#"{"path": "a.txt", "content": "x"}"#;
     world.check(
@@ -544,7 +541,7 @@ fn l8_explain_asks_hooks_only_when_it_is_told_to() {
 
 /// A call that a hook rewrites is checked like the model's own: by the schema, and by its new facts.
 #[test]
-fn c2_explain_judges_what_hooks_made_of_a_call() {
+fn c2_explain_decides_on_the_call_as_hooks_rewrote_it() {
     let hook = |answer: &str| json!({"name": "made", "command": ["echo", answer]}).to_string();
     let explain = |answer: &str, expected: Expect| {
         let world = world(&format!("\"tool.pre\": [{}]", hook(answer)));
@@ -619,7 +616,7 @@ const PROMPT: [&str; 4] =
     ["-p", "--model", "rehearsal", "write x to ok.txt then write x to prod.txt"];
 
 #[test]
-fn the_log_tells_each_hook_as_it_ran() {
+fn hook_log_lists_each_hook_run() {
     let world = logged();
     world.check(
         &["hooks", "log"],
@@ -681,7 +678,7 @@ fn the_log_tells_each_hook_as_it_ran() {
 }
 
 #[test]
-fn a_session_without_hooks_has_no_record_of_any() {
+fn hook_log_is_empty_for_a_session_without_hooks() {
     let world = world("");
     world.output(&["-p", "--model", "rehearsal", "read a.txt"]);
     world.check(
@@ -698,20 +695,15 @@ fn a_session_without_hooks_has_no_record_of_any() {
 
 /// Hooks at the start and end of a session do not create a session without messages.
 #[test]
-fn a_command_that_only_reports_leaves_no_session_behind() {
+fn command_with_a_status_only_stores_no_session() {
     let world = logged();
     world.output(&["-p", "/commands"]);
     assert_eq!(world.ids(), [""; 0]);
 }
 
-fn send(child: &Child, signal: Signal) {
-    let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
-    kill_process(pid, signal).unwrap();
-}
-
 /// The log can start before the session does, and continues with later sessions.
 #[test]
-fn the_log_is_followed_from_session_to_session_until_a_signal() {
+fn hook_log_follows_new_sessions_until_a_signal() {
     let world = logged();
     let mut child = world.spawn(&["hooks", "log", "-f"]);
     let mut waits = BufReader::new(child.stderr.take().unwrap());
@@ -740,14 +732,14 @@ fn the_log_is_followed_from_session_to_session_until_a_signal() {
     world.output(&PROMPT);
     let second = until("closed (user)");
     assert!(second.starts_with("session [ID2]\n"), "{second}");
-    send(&child, Signal::INT);
+    send_signal(&child, Signal::INT);
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert_eq!(lines.next(), None);
 }
 
 /// An older session that is resumed appears in the log from its resumption on.
 #[test]
-fn the_log_takes_up_an_older_session_that_is_resumed() {
+fn hook_log_follows_a_resumed_older_session() {
     let world = logged();
     world.output(&PROMPT);
     let older = world.id();
@@ -786,13 +778,13 @@ fn the_log_takes_up_an_older_session_that_is_resumed() {
         [TIME]  session.close  closed (user)  seen in N ms
     "#]]
     .assert_eq(&until("closed (user)"));
-    send(&child, Signal::INT);
+    send_signal(&child, Signal::INT);
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
 /// A line is printed when it is complete, and a named session when it exists.
 #[test]
-fn the_log_follows_a_file_that_is_written_bit_by_bit() {
+fn hook_log_prints_a_line_once_it_is_complete() {
     let world = logged();
     world.output(&PROMPT);
     let whole = fs::read(world.session_file()).unwrap();
@@ -813,6 +805,6 @@ fn the_log_follows_a_file_that_is_written_bit_by_bit() {
         let seen = lines.by_ref().find(|line| !line.starts_with("session "));
         assert_eq!(seen.as_deref(), Some(line));
     }
-    send(&child, Signal::TERM);
+    send_signal(&child, Signal::TERM);
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }

@@ -25,7 +25,7 @@ fn anthropic(answers: impl IntoIterator<Item = Answer>) -> LocalProvider {
 }
 
 #[test]
-fn a_stored_key_is_used_where_no_variable_has_one() {
+fn stored_key_is_used_if_no_variable_is_set() {
     let provider = anthropic([Answer::text("One."), Answer::text("Two.")]);
     let world = World::new().with_env("ANTHROPIC_BASE_URL", provider.url());
     keep(&world, &json!({"anthropic": {"apiKey": KEY}}).to_string(), 0o600);
@@ -50,7 +50,7 @@ fn a_stored_key_is_used_where_no_variable_has_one() {
 }
 
 #[test]
-fn one_key_opens_both_of_its_house() {
+fn openai_key_works_for_both_openai_dialects() {
     let provider = LocalProvider::start(Dialect::OpenAiResponses, [Answer::text("One.")]);
     let world = World::new().with_env("OPENAI_BASE_URL", provider.url());
     keep(&world, r#"{"openai": {"apiKey": "the-house-key"}}"#, 0o600);
@@ -59,7 +59,7 @@ fn one_key_opens_both_of_its_house() {
 }
 
 #[test]
-fn s28_a_file_of_keys_is_the_persons_alone() {
+fn s28_credentials_file_readable_by_others_is_refused() {
     let check = |text: &str, mode: u32, expected: Expect| {
         let world = World::new();
         keep(&world, text, mode);
@@ -147,7 +147,7 @@ fn s28_a_file_of_keys_is_the_persons_alone() {
 }
 
 #[test]
-fn s3_a_projects_file_of_keys_is_not_read() {
+fn s3_credentials_file_inside_the_project_is_not_read() {
     let world = World::new();
     let inside = world.path("project/.cotter");
     world.write("project/.cotter/credentials.json", r#"{"anthropic": {"apiKey": "theirs"}}"#);
@@ -185,7 +185,7 @@ fn mode_of(path: &Path) -> u32 {
 }
 
 #[test]
-fn somebody_at_a_terminal_brings_a_key() {
+fn terminal_setup_stores_a_pasted_key_and_the_model() {
     let read = Answer::call("c1", "read", json!({"path": "a.txt"}));
     let provider =
         anthropic([read, Answer::text("One and two."), Answer::text("Again.")]).with_key(KEY);
@@ -233,7 +233,7 @@ fn somebody_at_a_terminal_brings_a_key() {
 }
 
 #[test]
-fn nothing_is_kept_that_nobody_wants_kept() {
+fn terminal_setup_stores_nothing_without_a_yes() {
     let provider =
         LocalProvider::start(Dialect::OpenAiChat, [Answer::text("Yes.")]).with_key("odd-key");
     let world = quiet_world().with_env("OPENAI_BASE_URL", provider.url());
@@ -265,7 +265,7 @@ fn nothing_is_kept_that_nobody_wants_kept() {
 }
 
 #[test]
-fn a_key_of_a_common_shape_is_whose_the_person_says() {
+fn terminal_setup_asks_for_the_provider_of_an_ambiguous_key() {
     let key = "sk-0123456789abcdef";
     let pasted = format!("{key}\n");
     let provider = LocalProvider::start(Dialect::OpenAiChat, [Answer::text("Yes.")]).with_key(key);
@@ -340,7 +340,7 @@ fn a_key_of_a_common_shape_is_whose_the_person_says() {
 }
 
 #[test]
-fn a_model_of_this_machine_is_offered() {
+fn terminal_setup_offers_local_models() {
     let read = Answer::call("c1", "read", json!({"path": "a.txt"}));
     let answers = [read, Answer::text("One and two.")];
     let ollama = LocalProvider::start(Dialect::OpenAiChat, answers).without_key();
@@ -377,7 +377,7 @@ fn a_model_of_this_machine_is_offered() {
 }
 
 #[test]
-fn without_a_terminal_nothing_is_offered() {
+fn setup_is_not_offered_without_a_terminal() {
     let world = quiet_world();
     let mut command = world.without_terminal(&["-p", "--ask", "hi"]);
     expect![[r#"
@@ -391,7 +391,7 @@ fn without_a_terminal_nothing_is_offered() {
 }
 
 #[test]
-fn the_stand_in_is_for_this_run() {
+fn rehearsal_model_chosen_in_setup_is_not_stored() {
     let keys = [("[n]one: ", "9\n"), ("or n\r\n[1-2], [n]one: ", "2\n")];
     let world = quiet_world();
     check_offer(
@@ -416,7 +416,7 @@ fn the_stand_in_is_for_this_run() {
 }
 
 #[test]
-fn whoever_wants_none_of_it_gets_none() {
+fn terminal_setup_can_be_declined() {
     let world = quiet_world();
     check_offer(
         &world,
@@ -478,7 +478,7 @@ fn whoever_wants_none_of_it_gets_none() {
 
 /// S28: no printed byte and no written file contains a key, even if a provider echoes the key.
 #[test]
-fn s28_keys_reach_nobody() {
+fn s28_keys_appear_in_no_output_and_no_file() {
     let secret = "hush-hush-0123456789";
     let echo =
         json!({"error": {"type": "authentication_error", "message": format!("bad key {secret}")}});

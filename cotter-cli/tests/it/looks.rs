@@ -1,8 +1,6 @@
 //! Looks at a run that is not started: `hooks list`, `hooks test` and `explain` with the flags that decide
 //! what a run has.
 
-use std::{fs, os::unix::fs::PermissionsExt};
-
 use expect_test::{Expect, expect};
 
 use crate::{
@@ -19,8 +17,7 @@ fn world() -> World {
     world.write("guards/hooks/keep-etc.yaml", "id: keep-etc\nphase: pre\ntools: [write]\n");
     let script =
         "#!/bin/sh\ngrep -q etc && echo '{\"Blocked\": true, \"Reason\": \"not in etc\"}'\n";
-    let script = world.write("guards/hooks/keep-etc.sh", script);
-    fs::set_permissions(script, fs::Permissions::from_mode(0o755)).unwrap();
+    world.write_executable("guards/hooks/keep-etc.sh", script);
     at_terminal(&world, &["spaces", "add", "../guards"], "y");
     assert!(world.path(&format!("{OWN}/guards/manifest.json")).exists());
     world.write(
@@ -39,7 +36,7 @@ fn check(args: &[&str], expected: Expect) {
 }
 
 #[test]
-fn l8_hooks_are_listed_as_a_run_would_have_them() {
+fn l8_hooks_list_takes_the_flags_of_a_run() {
     check(
         &[
             "hooks",
@@ -130,7 +127,7 @@ fn l8_hooks_are_listed_as_a_run_would_have_them() {
 }
 
 #[test]
-fn l8_hooks_are_tried_as_a_run_would_have_them() {
+fn l8_hooks_test_takes_the_flags_of_a_run() {
     let write = r#"{"path": "etc/a", "content": "x"}"#;
     let test = ["hooks", "test", "tool.pre", "--tool", "write", "--input", write];
     check(
@@ -159,7 +156,7 @@ fn l8_hooks_are_tried_as_a_run_would_have_them() {
 }
 
 #[test]
-fn l8_calls_are_explained_as_a_run_would_judge_them() {
+fn l8_explain_takes_the_flags_of_a_run() {
     check(
         &["explain", "bash", "rm a.txt", "--agent", "careful"],
         expect![[r#"

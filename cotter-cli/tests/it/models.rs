@@ -11,7 +11,7 @@ fn check_name(name: &str, expected: Expect) {
 }
 
 #[test]
-fn a_name_that_is_none_says_what_may_be_meant() {
+fn unknown_model_name_error_suggests_near_matches() {
     check_name(
         "anthropc/claude-sonnet-5-5",
         expect![[r#"
@@ -105,7 +105,7 @@ fn a_name_that_is_none_says_what_may_be_meant() {
 }
 
 #[test]
-fn a_wrong_model_says_where_it_was_named() {
+fn wrong_model_error_names_the_file_or_variable() {
     let check = |name: &str, expected: Expect| {
         let world = World::new();
         world.settings(&format!("{{\n  // mine\n  \"model\": \"{name}\"\n}}"));
@@ -168,7 +168,7 @@ fn a_wrong_model_says_where_it_was_named() {
 }
 
 #[test]
-fn a_fallback_of_the_command_line_must_be_there() {
+fn unusable_fallback_model_flag_is_an_error() {
     let world = World::new();
     let check = |name: &str, expected: Expect| {
         world.check(&["-p", "--model", "rehearsal", "--fallback-model", name, "hi"], expected);
@@ -224,7 +224,7 @@ fn a_fallback_of_the_command_line_must_be_there() {
 }
 
 #[test]
-fn a_fallback_of_the_settings_that_cannot_be_used_is_left_out() {
+fn unusable_fallback_model_in_settings_is_skipped_with_a_warning() {
     let world = World::new()
         .with_env("OPENAI_BASE_URL", "not an address")
         .with_env("OLLAMA_HOST", "127.0.0.1:9");
@@ -271,7 +271,7 @@ fn a_fallback_of_the_settings_that_cannot_be_used_is_left_out() {
 }
 
 #[test]
-fn the_list_knows_what_a_budget_refuses() {
+fn models_list_marks_models_that_a_budget_refuses() {
     let world = World::new().with_env("OLLAMA_HOST", "127.0.0.1:9").with_env("OPENAI_API_KEY", "x");
     world.settings(
         r#"{"model": "rehearsal", "fallbackModels": ["openai/y"], "limits": {"maxBudgetUsd": 1}}"#,
@@ -292,7 +292,7 @@ fn the_list_knows_what_a_budget_refuses() {
 }
 
 #[test]
-fn an_address_that_is_none_names_who_said_it() {
+fn invalid_base_url_error_names_its_variable_or_setting() {
     let check = |variable: &str, value: &str, model: &str, expected: Expect| {
         let world = World::new().with_env(variable, value).with_env("OPENAI_API_KEY", "x");
         world.check(&["-p", "--model", model, "hi"], expected);
@@ -357,7 +357,7 @@ fn an_address_that_is_none_names_who_said_it() {
 }
 
 #[test]
-fn mistakes_of_the_settings_name_their_place() {
+fn invalid_provider_settings_name_their_place() {
     let check = |settings: &str, expected: Expect| {
         let world = World::new();
         world.settings(settings);
@@ -420,7 +420,7 @@ fn mistakes_of_the_settings_name_their_place() {
 }
 
 #[test]
-fn the_settings_stand_over_the_variables_of_everywhere() {
+fn provider_settings_win_over_environment_variables() {
     let world = World::new()
         .with_env("OPENAI_API_KEY", "x")
         .with_env("OPENAI_BASE_URL", "not an address")
@@ -472,7 +472,7 @@ fn host_of(provider: &LocalProvider) -> String {
 }
 
 #[test]
-fn p8_models_are_listed_with_what_opens_them() {
+fn p8_models_list_shows_the_key_each_model_needs() {
     let ollama = ollama();
     let world = World::new().with_env("OLLAMA_HOST", host_of(&ollama));
     expect![[r#"
@@ -509,7 +509,7 @@ fn p8_models_are_listed_with_what_opens_them() {
 }
 
 #[test]
-fn the_list_says_which_one_would_answer_and_why() {
+fn models_list_shows_the_chosen_model_and_the_reason() {
     let nobody = LocalProvider::start(Dialect::OpenAiChat, []);
     let gone = host_of(&nobody);
     drop(nobody);
@@ -570,7 +570,7 @@ fn the_list_says_which_one_would_answer_and_why() {
 }
 
 #[test]
-fn the_page_names_what_the_list_tells() {
+fn formats_page_names_every_key_of_models_list() {
     let world = World::new().with_env("ANTHROPIC_API_KEY", "x");
     let output = world.output(&["models", "list", "--json"]);
     let page = include_str!("../../../docs/FORMATS.md");

@@ -43,7 +43,7 @@ fn settings(world: &World) -> String {
 }
 
 #[test]
-fn l14_a_yes_counts_once() {
+fn l14_yes_applies_to_one_call() {
     let world = world();
     check(
         &world,
@@ -72,7 +72,7 @@ fn l14_a_yes_counts_once() {
 }
 
 #[test]
-fn l14_for_the_session_it_is_asked_once() {
+fn l14_session_answer_applies_to_equal_calls_of_this_session() {
     let world = world();
     check(
         &world,
@@ -120,7 +120,7 @@ fn l14_for_the_session_it_is_asked_once() {
 }
 
 #[test]
-fn l14_always_is_a_rule_in_the_settings() {
+fn l14_always_answer_adds_an_allow_rule_to_the_settings() {
     let world = world();
     check(
         &world,
@@ -218,7 +218,7 @@ fn l14_always_is_a_rule_in_the_settings() {
 }
 
 #[test]
-fn s4_a_rule_of_ones_own_covers_the_call_and_no_more_than_was_offered() {
+fn s4_typed_rule_must_cover_the_call_and_not_exceed_the_offer() {
     let world = world();
     check(
         &world,
@@ -253,7 +253,7 @@ fn s4_a_rule_of_ones_own_covers_the_call_and_no_more_than_was_offered() {
 }
 
 #[test]
-fn l14_what_the_kernel_asks_is_asked_every_time() {
+fn l14_question_of_a_kernel_gate_is_repeated_for_every_call() {
     let world = world();
     check(
         &world,
@@ -286,7 +286,7 @@ fn l14_what_the_kernel_asks_is_asked_every_time() {
 }
 
 #[test]
-fn a_rule_that_is_not_there_cannot_be_taken_back() {
+fn revoking_an_unknown_rule_is_an_error() {
     let world = world();
     world.check(
         &["permissions", "revoke", "read"],
@@ -328,7 +328,7 @@ fn a_rule_that_is_not_there_cannot_be_taken_back() {
 
 /// The README's command, with a person at the terminal.
 #[test]
-fn the_main_job_asks_where_it_should() {
+fn readme_prompt_asks_only_before_the_push() {
     let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md");
     let readme = fs::read_to_string(readme).unwrap();
     let prompt = "write hello to a.txt then read a.txt then replace hello by goodbye in a.txt then run cat a.txt then run git push";
@@ -436,7 +436,7 @@ fn the_main_job_asks_where_it_should() {
 
 /// A call that was refused without a question is named, with the flag that would ask.
 #[test]
-fn what_nobody_was_asked_about_is_named() {
+fn call_refused_without_a_question_names_the_ask_flag() {
     let world = world();
     world.check(&["-p", "--model", "rehearsal", "run touch one"], expect![[r#"
         exit 0

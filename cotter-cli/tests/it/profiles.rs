@@ -4,7 +4,6 @@ use std::{
     fs,
     io::{BufRead, BufReader, Write},
     net::TcpListener,
-    os::unix::fs::PermissionsExt,
     sync::{Arc, mpsc},
     thread,
 };
@@ -26,17 +25,12 @@ fn with_profile(world: &World, text: &str) {
     world.write(&format!("{AUDIT}/agent.json"), text);
 }
 
-fn script(world: &World, path: &str, text: &str) {
-    let path = world.write(path, text);
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-}
-
 fn run<'a>(further: &[&'a str], prompt: &'a str) -> Vec<&'a str> {
     [&["-p", "--model", "rehearsal", "--agent", "audit"], further, &[prompt]].concat()
 }
 
 /// Reads a file that a profile wrote, with all varying parts masked.
-fn kept(world: &World, path: &str) -> String {
+fn read_masked(world: &World, path: &str) -> String {
     let lines = fs::read_to_string(world.path(path)).unwrap_or_default();
     world.plain(&lines)
 }
@@ -64,7 +58,7 @@ const EVERYTHING: &str = r#"{
 "#;
 
 #[test]
-fn l15_l16_l17_a_profile_watches_asks_and_forbids() {
+fn l15_l16_l17_profile_observes_asks_and_denies() {
     let world = world();
     with_profile(&world, EVERYTHING);
     world.check(
@@ -116,7 +110,7 @@ fn l15_l16_l17_a_profile_watches_asks_and_forbids() {
 }
 
 #[test]
-fn l16_approve_is_the_one_question() {
+fn l16_approve_action_asks_the_person() {
     let world = world();
     with_profile(&world, EVERYTHING);
     let args = run(&["--ask", "--no-session"], "write x to b.txt");
@@ -138,7 +132,7 @@ fn l16_approve_is_the_one_question() {
 }
 
 #[test]
-fn l18_commands_run_where_the_operator_lets_them() {
+fn l18_profile_commands_run_only_if_the_operator_allows_them() {
     let text = r#"{"hooks": {
       "onToolCall": [{"action": "command", "command": "./check.sh", "tools": ["write"]}],
       "onComplete": [{"action": "command", "command": "cat > /dev/null; pwd; exit 3"}],
@@ -153,8 +147,7 @@ fn l18_commands_run_where_the_operator_lets_them() {
         hint: the operator of a machine allows it with `COTTER_ALLOW_COMMAND_HOOKS=1`
     "#]]);
     let at = at.with_env("COTTER_ALLOW_COMMAND_HOOKS", "1");
-    script(
-        &at,
+    at.write_executable(
         &format!("{AUDIT}/check.sh"),
         "#!/bin/sh\nif grep -q prod; then echo 'not in production' >&2; exit 1; fi\n",
     );
@@ -171,8 +164,7 @@ fn l18_commands_run_where_the_operator_lets_them() {
         refused: write: not in production (onToolCall.command, profile:audit)
     "#]]);
     // A rewrite is refused together with the call: a profile's hook never changes the input of a tool.
-    script(
-        &at,
+    at.write_executable(
         &format!("{AUDIT}/check.sh"),
         "#!/bin/sh\necho '{\"input\": {\"path\": \"b.txt\", \"content\": \"changed\"}}'\n",
     );
@@ -276,7 +268,7 @@ fn listing(port: u16) -> World {
 }
 
 #[test]
-fn l17_s34_a_webhook_is_told_what_happened_without_secrets() {
+fn l17_s34_webhook_gets_events_without_secrets() {
     let (port, told) = https();
     let world = listing(port);
     with_profile(&world, &webhook("onToolEnd", &format!("https://localhost:{port}/hook")));
@@ -308,7 +300,7 @@ fn l17_s34_a_webhook_is_told_what_happened_without_secrets() {
 }
 
 #[test]
-fn l17_a_webhook_that_fails_changes_nothing() {
+fn l17_failed_webhook_does_not_change_the_run() {
     let (port, told) = https();
     for path in ["/broken", "/redirect"] {
         let world = listing(port);
@@ -336,7 +328,7 @@ fn l17_a_webhook_that_fails_changes_nothing() {
 }
 
 #[test]
-fn s34_hosts_inside_are_posted_to_by_the_operators_word_alone() {
+fn s34_webhook_to_a_local_host_needs_the_operators_list() {
     for url in ["https://localhost:9/", "https://169.254.169.254/", "https://[::ffff:127.0.0.1]/"] {
         let world = world();
         with_profile(&world, &webhook("onError", url));
@@ -368,7 +360,7 @@ fn s34_hosts_inside_are_posted_to_by_the_operators_word_alone() {
 }
 
 #[test]
-fn l18_hooks_are_switched_off_by_the_operator() {
+fn l18_operator_variable_disables_profile_hooks() {
     let watches =
         r#"{"hooks": {"onStart": [{"action": "log"}], "onComplete": [{"action": "log"}]}}"#;
     let with = |value: &str, text: &str, expected: Expect| {
@@ -452,7 +444,7 @@ fn hash(world: &World) -> String {
 }
 
 #[test]
-fn s6_s34_a_projects_profile_needs_trust_and_shows_whom_it_tells() {
+fn s6_s34_project_profile_needs_trust_and_shows_its_webhooks() {
     let world = world().with_env("COTTER_ALLOW_COMMAND_HOOKS", "1");
     world.write(
         "project/.cotter/agents/audit/agent.json",
@@ -461,8 +453,7 @@ fn s6_s34_a_projects_profile_needs_trust_and_shows_whom_it_tells() {
           "onError": [{"action": "webhook", "url": "https://hooks.example.com/x"}],
         }}"#,
     );
-    script(
-        &world,
+    world.write_executable(
         "project/.cotter/agents/audit/check.sh",
         "#!/bin/sh\ncat > /dev/null\n[ -f agent.json ] || exit 1\n",
     );
@@ -526,7 +517,10 @@ fn s6_s34_a_projects_profile_needs_trust_and_shows_whom_it_tells() {
     "#]],
     );
     // The profile writes below its own folder, and the trust in the project stays.
-    assert_eq!(kept(&world, "project/.cotter/agents/audit/runs/calls.jsonl").lines().count(), 1);
+    assert_eq!(
+        read_masked(&world, "project/.cotter/agents/audit/runs/calls.jsonl").lines().count(),
+        1
+    );
     assert_eq!(hash(&world), trusted);
     let named = [&named[..3], &[&*trusted, "--no-session"], &named[3..]].concat();
     world.check(
@@ -541,7 +535,10 @@ fn s6_s34_a_projects_profile_needs_trust_and_shows_whom_it_tells() {
         (rehearsal is an offline stand-in, not a model)
     "#]],
     );
-    assert_eq!(kept(&world, "project/.cotter/agents/audit/runs/calls.jsonl").lines().count(), 2);
+    assert_eq!(
+        read_masked(&world, "project/.cotter/agents/audit/runs/calls.jsonl").lines().count(),
+        2
+    );
     // A folder that becomes a link after the check is not written to.
     let agents = world.path("project/.cotter/agents");
     fs::create_dir(world.path("elsewhere")).unwrap();
@@ -586,7 +583,7 @@ fn s6_s34_a_projects_profile_needs_trust_and_shows_whom_it_tells() {
 
 /// A project's profile does not replace the person's profile of the same name.
 #[test]
-fn s3_s6_a_persons_own_profile_is_meant_before_a_projects() {
+fn s3_s6_user_profile_wins_over_a_project_profile_of_the_same_name() {
     let world = world();
     let says = |words: &str| {
         format!(
@@ -614,7 +611,7 @@ fn s3_s6_a_persons_own_profile_is_meant_before_a_projects() {
 
 /// A stored line says what happened and contains no values that may be secret.
 #[test]
-fn l17_s21_a_kept_line_tells_no_contents_after_a_secret() {
+fn l17_s21_stored_event_line_has_no_contents_after_a_secret_was_read() {
     let world = world().with_env("LAB_TOKEN", "hush-hush-123");
     with_profile(
         &world,
@@ -624,7 +621,7 @@ fn l17_s21_a_kept_line_tells_no_contents_after_a_secret() {
     let prompt = "write hush-hush-123 to b.txt then read .env then write plain-but-secret to c.txt";
     let output = world.output(&run(&["--no-session"], prompt));
     assert!(output.status.success(), "{}", world.shown(&output));
-    let lines = kept(&world, &format!("{AUDIT}/runs/calls.jsonl"));
+    let lines = read_masked(&world, &format!("{AUDIT}/runs/calls.jsonl"));
     let contexts = lines.lines().map(|line| {
         let line: Value = serde_json::from_str(line).unwrap();
         let of = |key: &str| line["context"].get(key).unwrap_or(&Value::Null).to_string();
@@ -640,7 +637,7 @@ fn l17_s21_a_kept_line_tells_no_contents_after_a_secret() {
 
 /// A variable that is not UTF-8 is an error, not "unset".
 #[test]
-fn l18_an_operators_word_that_is_no_text_is_an_error() {
+fn l18_operator_variable_that_is_not_utf8_is_an_error() {
     use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
     let world = world();
     with_profile(&world, "{}");
@@ -658,7 +655,7 @@ fn l18_an_operators_word_that_is_no_text_is_an_error() {
 }
 
 #[test]
-fn l15_an_agent_is_named_by_name_or_by_path() {
+fn l15_agent_flag_takes_a_name_or_a_path() {
     let world = world();
     with_profile(&world, "{}");
     world.write(
@@ -773,7 +770,7 @@ fn l15_an_agent_is_named_by_name_or_by_path() {
 }
 
 #[test]
-fn s3_a_model_is_named_among_those_the_person_has_set_up() {
+fn s3_profile_may_only_choose_a_model_the_user_has_set_up() {
     let at = world();
     with_profile(&at, r#"{"model": "ollama/qwen"}"#);
     let args = ["-p", "--no-session", "--agent", "audit", "read a.txt"];
@@ -914,7 +911,7 @@ fn s3_a_profile_only_tightens() {
 
 /// The profile in the README, unchanged.
 #[test]
-fn the_page_about_profiles_does_what_it_says() {
+fn profile_in_the_readme_works_unchanged() {
     let readme = include_str!("../../../README.md");
     let (_, page) = readme.split_once("<!-- a profile, run by a test -->\n```json\n").unwrap();
     let (profile, _) = page.split_once("```").unwrap();
@@ -940,12 +937,12 @@ fn the_page_about_profiles_does_what_it_says() {
             refused: bash: the rule `deny bash(git push *)` denies it (rule deny bash(git push *))
         "#]],
     );
-    let lines = kept(&world, "home/.config/cotter/agents/careful/runs/calls.jsonl");
+    let lines = read_masked(&world, "home/.config/cotter/agents/careful/runs/calls.jsonl");
     assert_eq!(lines.lines().count(), 1, "{lines}");
 }
 
 #[test]
-fn what_is_not_kept_is_told_and_changes_nothing() {
+fn failed_save_json_is_reported_and_does_not_change_the_run() {
     let world = world();
     let keeps = r#"{"hooks": {"onComplete": [{"action": "save_json", "path": "runs/a.jsonl"}]}}"#;
     with_profile(&world, keeps);
@@ -971,7 +968,7 @@ fn what_is_not_kept_is_told_and_changes_nothing() {
 
 /// A run keeps the profile that it began with, including its gates, even if the file changes.
 #[test]
-fn s2_a_profile_stays_as_a_run_began_with_it() {
+fn s2_run_keeps_the_profile_it_began_with() {
     let world = world().with_env("COTTER_ALLOW_COMMAND_HOOKS", "1");
     let asks = r#"{"hooks": {"onToolCall": [{"action": "approve", "tools": ["write"]}]}}"#;
     with_profile(&world, asks);
@@ -987,7 +984,7 @@ fn s2_a_profile_stays_as_a_run_began_with_it() {
 }
 
 #[test]
-fn l15_whoever_names_a_folder_is_told_of_its_file() {
+fn l15_agent_flag_with_a_folder_gets_a_hint_with_its_agent_json() {
     let world = world();
     world.write("profiles/reviewer/agent.json", r#"{"systemPrompt": "You review."}"#);
     let folder = world.path("profiles/reviewer");
@@ -1028,7 +1025,7 @@ fn l15_whoever_names_a_folder_is_told_of_its_file() {
 
 /// Gates are asked again after an answer; only a new verdict is printed.
 #[test]
-fn l16_s4_a_question_is_told_of_once() {
+fn l16_s4_question_is_logged_once() {
     let world = world();
     with_profile(
         &world,
@@ -1067,7 +1064,7 @@ fn l16_s4_a_question_is_told_of_once() {
 }
 
 /// Returns the output of `agents check`, `doctor` and a start about a profile.
-fn said_of(world: &World, profile: &str) -> String {
+fn check_and_start(world: &World, profile: &str) -> String {
     with_profile(world, profile);
     let path = world.path(&format!("{AUDIT}/agent.json"));
     let check = world.output(&["agents", "check", path.to_str().unwrap()]);
@@ -1081,9 +1078,10 @@ fn said_of(world: &World, profile: &str) -> String {
 }
 
 #[test]
-fn l19_what_cannot_start_is_told_by_who_only_looks() {
+fn l19_agents_check_reports_errors_that_would_stop_a_start() {
     let world = world();
-    let check = |profile: &str, expected: Expect| expected.assert_eq(&said_of(&world, profile));
+    let check =
+        |profile: &str, expected: Expect| expected.assert_eq(&check_and_start(&world, profile));
     let hooks = |hooks: &str| format!("{{\"hooks\": {{{hooks}}}}}");
     check(
         &hooks(r#""onStart": [{"action": "command", "command": "true"}]"#),
@@ -1151,7 +1149,7 @@ fn l19_what_cannot_start_is_told_by_who_only_looks() {
 }
 
 #[test]
-fn s34_a_host_that_is_not_on_the_list_is_told_by_who_only_looks() {
+fn s34_agents_check_reports_a_webhook_host_that_is_not_listed() {
     let world = world().with_env("COTTER_HOOK_WEBHOOK_ALLOWLIST", "hooks.example.com");
     let profile =
         r#"{"hooks": {"onStart": [{"action": "webhook", "url": "https://other.example.com/x"}]}}"#;
@@ -1172,11 +1170,11 @@ fn s34_a_host_that_is_not_on_the_list_is_told_by_who_only_looks() {
         error: [T]/home/.config/cotter/agents/audit/agent.json:1:53: $.hooks.onStart[0].url: `other.example.com` may not be posted to: it is not on the operator's list
 
         hint: the operator of a machine lists hosts in `COTTER_HOOK_WEBHOOK_ALLOWLIST`
-    "#]].assert_eq(&said_of(&world, profile));
+    "#]].assert_eq(&check_and_start(&world, profile));
 }
 
 #[test]
-fn l18_a_gate_with_a_typo_is_an_error_of_the_profile() {
+fn l18_unknown_tool_in_a_profile_gate_is_an_error() {
     let world = world();
     let gate = |tools: &str| {
         let entry = format!(r#"{{"action": "approve", "tools": {tools}}}"#);
@@ -1199,7 +1197,7 @@ fn l18_a_gate_with_a_typo_is_an_error_of_the_profile() {
         error: [T]/home/.config/cotter/agents/audit/agent.json:1:58: $.hooks.onToolCall[0].tools: there is no tool `wriet`: for it `onToolCall.approve` guards nothing
 
         hint: did you mean `write`?
-    "#]].assert_eq(&said_of(&world, &gate(r#"["wriet"]"#)));
+    "#]].assert_eq(&check_and_start(&world, &gate(r#"["wriet"]"#)));
     // Tools that may exist later, and tools of other programs.
     expect![[r#"
         exit 0
@@ -1221,7 +1219,7 @@ fn l18_a_gate_with_a_typo_is_an_error_of_the_profile() {
         (rehearsal is an offline stand-in, not a model)
         --- stderr
         warning: [T]/home/.config/cotter/agents/audit/agent.json:1:58: $.hooks.onToolCall[0].tools: there is no tool `WebSearch`: for it `onToolCall.approve` guards nothing
-    "#]].assert_eq(&said_of(&world, &gate(r#"["mcp__depot__*", "del*", "WebSearch"]"#)));
+    "#]].assert_eq(&check_and_start(&world, &gate(r#"["mcp__depot__*", "del*", "WebSearch"]"#)));
     // Claude Code's name of a tool matches Cotter's tool.
     with_profile(&world, &gate(r#"["Write", "Bash"]"#));
     world.check(

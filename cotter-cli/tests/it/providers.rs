@@ -4,10 +4,10 @@ use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt};
 
 use cotter_test::{After, Answer, Cut, Dialect, LocalProvider};
 use expect_test::{Expect, expect};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::World;
+use crate::support::{World, send_signal};
 
 /// A provider, its model, and a world that sets the provider up by variables.
 struct Line {
@@ -63,14 +63,14 @@ fn reads() -> Answer {
     Answer::text("I look.").and_call("call_1", "read", json!({"path": "a.txt"}))
 }
 
-fn looked() -> Vec<Answer> {
+fn tool_loop_answers() -> Vec<Answer> {
     vec![reads(), Answer::text("It says one and two.")]
 }
 
 #[test]
 fn every_provider_runs_a_tool_loop() {
     check_all(
-        looked,
+        tool_loop_answers,
         &["what is in a.txt?"],
         2,
         expect![[r#"
@@ -82,9 +82,9 @@ fn every_provider_runs_a_tool_loop() {
 }
 
 #[test]
-fn the_result_of_a_tool_goes_back() {
+fn tool_result_is_sent_to_every_provider() {
     for dialect in Dialect::ALL {
-        let line = Line::new(dialect, looked());
+        let line = Line::new(dialect, tool_loop_answers());
         line.world.output(&line.args(&["what is in a.txt?"]));
         let requests = line.provider.requests();
         let second = String::from_utf8_lossy(&requests[1].body).into_owned();
@@ -94,7 +94,7 @@ fn the_result_of_a_tool_goes_back() {
 }
 
 /// Renders the events of a stream: their types and contents. Pieces of a text are joined.
-fn told(stdout: &[u8]) -> String {
+fn show_events(stdout: &[u8]) -> String {
     let mut lines: Vec<String> = vec![];
     for line in String::from_utf8_lossy(stdout).lines() {
         let event: Value = serde_json::from_str(line).unwrap();
@@ -128,13 +128,13 @@ fn without_thoughts(mut content: Value) -> Value {
 }
 
 #[test]
-fn every_provider_is_told_event_by_event() {
+fn every_provider_produces_the_same_stream_events() {
     let told = of_all(|dialect| {
-        let line = Line::new(dialect, looked());
+        let line = Line::new(dialect, tool_loop_answers());
         let args = line.args(&["--output-format", "stream-json", "what is in a.txt?"]);
         let output = line.world.output(&args);
         assert_eq!(output.status.code(), Some(0));
-        told(&output.stdout)
+        show_events(&output.stdout)
     });
     expect![[r#"
         session.open
@@ -159,7 +159,7 @@ fn every_provider_is_told_event_by_event() {
 }
 
 #[test]
-fn l21_a_provider_that_is_asked_too_much_is_asked_again_when_it_wants() {
+fn l21_rate_limited_request_is_retried_after_the_given_wait() {
     let waits = [
         ("retry-after-ms", "30", "retry: the model failed (rate_limited); again in 30 ms\n"),
         ("retry-after", "1", "retry: the model failed (rate_limited); again in 1 s\n"),
@@ -176,7 +176,7 @@ fn l21_a_provider_that_is_asked_too_much_is_asked_again_when_it_wants() {
 }
 
 #[test]
-fn l21_a_line_that_breaks_in_the_middle_is_taken_up_again() {
+fn l21_broken_stream_is_retried() {
     let answers = |cut| {
         let broken = Answer::text("I was about to say").and_cut(After::Events(3), cut);
         vec![reads(), broken, Answer::text("It says one and two.")]
@@ -209,7 +209,7 @@ fn l21_a_line_that_breaks_in_the_middle_is_taken_up_again() {
 }
 
 #[test]
-fn l21_a_provider_that_says_nothing_is_given_up() {
+fn l21_silent_provider_times_out_and_is_retried() {
     let line = Line::new(Dialect::OpenAiChat, [Answer::hang(), Answer::text("Here.")]);
     line.world.settings(r#"{"providers": {"openai": {"idleTimeoutMs": 60}}}"#);
     expect![[r#"
@@ -223,7 +223,7 @@ fn l21_a_provider_that_says_nothing_is_given_up() {
 }
 
 #[test]
-fn l21_another_model_takes_over() {
+fn l21_fallback_model_flag_takes_over_after_an_error() {
     let other = LocalProvider::start(Dialect::OpenAiResponses, [Answer::text("I can.")]);
     let mut line = Line::new(Dialect::AnthropicMessages, [Answer::status(400)]);
     line.world =
@@ -243,7 +243,7 @@ fn l21_another_model_takes_over() {
 }
 
 #[test]
-fn l21_the_settings_name_who_takes_over() {
+fn l21_fallback_models_in_settings_take_over_after_an_error() {
     let other = LocalProvider::start(Dialect::OpenAiChat, [Answer::text("I can.")]).without_key();
     let line = Line::new(Dialect::AnthropicMessages, [Answer::status(400)]);
     line.world.settings(&format!(
@@ -264,9 +264,9 @@ fn l21_the_settings_name_who_takes_over() {
 }
 
 #[test]
-fn l21_a_budget_stops_before_the_next_request() {
+fn l21_spent_budget_stops_before_the_next_request() {
     let shown = of_all(|dialect| {
-        let line = Line::new(dialect, looked());
+        let line = Line::new(dialect, tool_loop_answers());
         let price = r#""price": {"input": 10000, "output": 0}"#;
         line.world.settings(&format!(r#"{{"models": {{"{}": {{{price}}}}}}}"#, line.model));
         line.run(&["--max-budget-usd", "0.05", "what is in a.txt?"], 1)
@@ -284,13 +284,12 @@ fn l21_a_budget_stops_before_the_next_request() {
 }
 
 #[test]
-fn l21_an_abort_closes_the_line_at_once() {
+fn l21_abort_closes_the_connection_at_once() {
     for dialect in Dialect::ALL {
         let line = Line::new(dialect, [Answer::text("I am about to say").and_hang()]);
         let child = line.world.spawn(&line.args(&["hi"]));
         line.provider.wait_received(1);
-        let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
-        kill_process(pid, Signal::INT).unwrap();
+        send_signal(&child, Signal::INT);
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(130));
         line.provider.wait_closed(1);
@@ -298,8 +297,8 @@ fn l21_an_abort_closes_the_line_at_once() {
 }
 
 #[test]
-fn a_provider_of_ones_own_is_described_in_the_settings() {
-    let lab = LocalProvider::start(Dialect::OpenAiChat, looked()).with_key(KEY);
+fn custom_provider_is_defined_in_settings() {
+    let lab = LocalProvider::start(Dialect::OpenAiChat, tool_loop_answers()).with_key(KEY);
     let world = World::new();
     world.settings(&format!(
         r#"{{"model": "lab/qwen", "providers": {{"lab": {{"speaks": "openai", "baseUrl": "{}",
@@ -331,7 +330,7 @@ fn a_provider_of_ones_own_is_described_in_the_settings() {
 }
 
 #[test]
-fn a_proxy_is_the_way_to_everybody_but_this_machine() {
+fn proxy_is_used_except_for_loopback_addresses() {
     let proxy = LocalProvider::start(Dialect::OpenAiChat, []).unchecked();
     let near = LocalProvider::start(Dialect::OpenAiChat, [Answer::text("Here.")]).without_key();
     let world = World::new().with_env("http_proxy", format!("http://{}", proxy.address()));
@@ -353,7 +352,7 @@ fn without_cause(shown: &str) -> String {
 }
 
 #[test]
-fn a_key_that_is_refused_says_where_it_is_from() {
+fn refused_key_error_names_the_source_of_the_key() {
     let answers = || std::iter::repeat_with(|| Answer::status(401)).take(4);
     let house = LocalProvider::start(Dialect::OpenAiChat, answers()).unchecked();
     let settings = |key: &str| {
@@ -421,7 +420,7 @@ fn a_key_that_is_refused_says_where_it_is_from() {
 }
 
 #[test]
-fn whoever_does_not_answer_is_told_how_they_were_reached() {
+fn connection_error_names_the_address_and_the_proxy() {
     let gone = "127.0.0.1:9";
     let far = r#"{"providers": {"far": {"speaks": "openai", "baseUrl": "http://models.example"},
                   "near": {"speaks": "openai", "baseUrl": "http://127.0.0.1:9"}}}"#;
@@ -479,7 +478,7 @@ fn whoever_does_not_answer_is_told_how_they_were_reached() {
 }
 
 #[test]
-fn without_a_model_nothing_is_sent() {
+fn run_without_a_usable_model_connects_to_no_provider() {
     let provider = LocalProvider::start(Dialect::OpenAiChat, []);
     let world = World::new()
         .with_env("ANTHROPIC_BASE_URL", provider.url())
@@ -518,7 +517,7 @@ fn without_a_model_nothing_is_sent() {
 }
 
 #[test]
-fn a_key_stands_for_a_model() {
+fn provider_key_selects_the_default_model() {
     let shown = |dialect| {
         let mut line = Line::new(dialect, [Answer::text("Hello.")]);
         line.world = line.world.with_env("GEMINI_API_KEY", "unused");
@@ -544,7 +543,7 @@ fn a_key_stands_for_a_model() {
 }
 
 #[test]
-fn l21_a_price_that_is_not_known_refuses_a_budget_before_anything_is_sent() {
+fn l21_budget_with_an_unpriced_model_is_refused_before_a_request() {
     let line = Line::new(Dialect::OpenAiChat, []);
     expect![[r#"
         exit 2
@@ -593,9 +592,9 @@ fn l21_a_price_that_is_not_known_refuses_a_budget_before_anything_is_sent() {
 }
 
 #[test]
-fn a_cassette_plays_what_was_recorded() {
+fn cassette_replays_the_recorded_run() {
     let shown = of_all(|dialect| {
-        let line = Line::new(dialect, looked());
+        let line = Line::new(dialect, tool_loop_answers());
         let tape = line.world.path("tape.jsonl");
         let tape = tape.to_str().unwrap();
         let prompt = "what is in a.txt?";
@@ -645,7 +644,7 @@ fn keys_of(tape: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn a_cassette_is_a_new_file_or_a_whole_one() {
+fn existing_or_incomplete_cassette_file_is_an_error() {
     let line = Line::new(Dialect::AnthropicMessages, []);
     let there = line.world.write("there.jsonl", "mine");
     let there = there.to_str().unwrap();
@@ -696,7 +695,7 @@ fn a_cassette_is_a_new_file_or_a_whole_one() {
 }
 
 #[test]
-fn a_cassette_wants_the_model_it_was_recorded_with() {
+fn cassette_of_another_model_is_an_error() {
     let line = Line::new(Dialect::OpenAiChat, [Answer::text("Hello.")]);
     let tape = line.world.path("tape.jsonl");
     let tape = tape.to_str().unwrap();

@@ -2,7 +2,6 @@
 
 use std::{
     fs::{self, File},
-    os::unix::fs::PermissionsExt,
     path::PathBuf,
     process::Child,
 };
@@ -80,7 +79,7 @@ impl<'w> Running<'w> {
 
 /// A stricter change acts at once. A broken file leaves the settings in force. A looser change waits.
 #[test]
-fn s2_hot_reload_of_a_persons_own_settings() {
+fn s2_hot_reload_of_user_settings() {
     let world = World::new().with_env("NO_COLOR", "1");
     let run = Running::new(&world, &[]);
     wait_for_refusal(&world, false);
@@ -106,7 +105,7 @@ fn s2_hot_reload_of_a_persons_own_settings() {
 
 /// A changed skill, command or agent is loaded, and a broken one is reported.
 #[test]
-fn hot_reload_of_a_persons_own_skills_and_commands() {
+fn hot_reload_of_user_skills_and_commands() {
     let world = World::new().with_env("NO_COLOR", "1");
     let run = Running::new(&world, &[]);
     wait_for_refusal(&world, false);
@@ -133,7 +132,7 @@ fn trust(world: &World) {
 
 /// Deleting the folder, or checking out a branch without it, drops no gate. Withdrawing trust does.
 #[test]
-fn s2_s8_hot_reload_of_what_a_project_brings() {
+fn s2_s8_hot_reload_of_a_trusted_project_folder() {
     let world = World::new().with_env("NO_COLOR", "1");
     world.write("project/.cotter/settings.json", DENY);
     trust(&world);
@@ -157,7 +156,7 @@ fn s2_s8_hot_reload_of_what_a_project_brings() {
 
 /// A source that a person trusts during a run is loaded into it, because they were shown its contents.
 #[test]
-fn s8_hot_reload_of_what_is_trusted_meanwhile() {
+fn s8_hot_reload_of_a_source_trusted_during_the_run() {
     let world = World::new().with_env("NO_COLOR", "1");
     world.write("project/.cotter/settings.json", DENY);
     let run = Running::new(&world, &[]);
@@ -176,7 +175,7 @@ fn s8_hot_reload_of_what_is_trusted_meanwhile() {
 
 /// Withdrawn trust takes effect at once, even if another file is broken.
 #[test]
-fn s2_what_is_no_longer_trusted_goes_though_another_file_is_broken() {
+fn s2_withdrawn_trust_takes_effect_while_another_file_is_broken() {
     let world = World::new().with_env("NO_COLOR", "1");
     world.write("project/.cotter/settings.json", DENY);
     trust(&world);
@@ -195,7 +194,7 @@ fn s2_what_is_no_longer_trusted_goes_though_another_file_is_broken() {
 
 /// Contents that were trusted by hash stay the same for the run.
 #[test]
-fn s2_s8_hot_reload_of_what_was_trusted_by_its_hash() {
+fn s2_s8_hot_reload_of_a_source_trusted_by_hash() {
     let world = World::new().with_env("NO_COLOR", "1");
     world.write("project/.cotter/settings.json", DENY);
     let shown = String::from_utf8(world.output(&["trust", "--print"]).stdout).unwrap();
@@ -236,7 +235,7 @@ fn s2_hot_reload_that_loosens_is_asked_about() {
 
 /// An "always" for one rule does not apply another change that was answered with no.
 #[test]
-fn s2_l14_always_lets_in_its_own_rule_and_nothing_else() {
+fn s2_l14_always_answer_applies_its_own_rule_and_no_other_change() {
     let world = World::new().with_env("NO_COLOR", "1");
     world.settings(r#"{"permissions": {"deny": ["read(./a.txt)"], "level": "paranoid"}}"#);
     let read = r#"{"calls": [{"name": "read", "input": {"path": "a.txt"}}], "delayMs": 50}"#;
@@ -267,7 +266,7 @@ fn s2_l14_always_lets_in_its_own_rule_and_nothing_else() {
 
 /// A looser level or mode changes nothing in a new file, over a flag, or under a stricter file.
 #[test]
-fn s2_a_looser_level_or_mode_waits_wherever_it_is_said() {
+fn s2_looser_level_or_mode_in_any_file_waits_for_the_next_run() {
     let world = World::new().with_env("NO_COLOR", "1");
     let run = Running::new(&world, &["--permission-mode", "plan"]);
     wait_for_refusal(&world, false);
@@ -282,7 +281,7 @@ fn s2_a_looser_level_or_mode_waits_wherever_it_is_said() {
 
 /// A person's stricter level acts at once, even if a trusted project sets a looser one.
 #[test]
-fn s2_s3_a_level_stricter_than_the_projects_acts_at_once() {
+fn s2_s3_user_level_stricter_than_the_project_level_acts_at_once() {
     let world = World::new().with_env("NO_COLOR", "1");
     world.write("project/.cotter/settings.json", r#"{"permissions": {"level": "standard"}}"#);
     trust(&world);
@@ -301,7 +300,7 @@ fn s2_s3_a_level_stricter_than_the_projects_acts_at_once() {
 
 /// Deleting a named file drops none of its rules, and does not stop other reloads.
 #[test]
-fn s2_hot_reload_after_a_named_file_is_gone() {
+fn s2_hot_reload_after_a_settings_file_was_deleted() {
     let world = World::new().with_env("NO_COLOR", "1");
     let named = world.write("named.json", DENY);
     let run = Running::new(&world, &["--settings", named.to_str().unwrap()]);
@@ -328,7 +327,7 @@ fn s2_hot_reload_after_a_named_file_is_gone() {
 
 /// Trust records that cannot be read decide nothing: the trusted contents stay in force.
 #[test]
-fn s2_hot_reload_with_records_that_cannot_be_read() {
+fn s2_hot_reload_with_unreadable_trust_records() {
     let world = World::new().with_env("NO_COLOR", "1");
     world.write("project/.cotter/settings.json", DENY);
     trust(&world);
@@ -390,7 +389,7 @@ fn s2_s6_hot_reload_of_a_claude_folder() {
 
 /// A gate that a plugin adds is in force at once. A gate that it removes or breaks stays.
 #[test]
-fn s2_hot_reload_of_a_plugin_that_settings_name() {
+fn s2_hot_reload_of_a_plugin_named_in_settings() {
     let world = World::new().with_env("NO_COLOR", "1");
     world.write("plugins/depot/.claude-plugin/plugin.json", r#"{"name": "depot"}"#);
     let folder = world.path("plugins/depot");
@@ -427,7 +426,7 @@ fn s2_hot_reload_of_a_plugin_that_settings_name() {
 
 /// A link inside a repository is not followed, and does not stop the watch of other files.
 #[test]
-fn s8_a_link_in_the_place_of_a_folder_switches_nothing_off() {
+fn s8_linked_project_folder_does_not_stop_the_watch() {
     let world = World::new().with_env("NO_COLOR", "1");
     std::os::unix::fs::symlink("/", world.path("project/.cotter")).unwrap();
     let run = Running::new(&world, &[]);
@@ -442,7 +441,7 @@ fn s8_a_link_in_the_place_of_a_folder_switches_nothing_off() {
 
 /// A person's own folder may be a link that gets a new target, or may be replaced by another folder.
 #[test]
-fn hot_reload_of_a_folder_that_is_put_in_the_place_of_another() {
+fn hot_reload_of_a_replaced_config_folder() {
     let world = World::new().with_env("NO_COLOR", "1");
     world.write("dotfiles/one/settings.json", "{}");
     world.write("dotfiles/two/settings.json", DENY);
@@ -461,11 +460,10 @@ fn hot_reload_of_a_folder_that_is_put_in_the_place_of_another() {
 
 /// The trusted contents run, even if files are swapped, added beside them or put earlier in the search path.
 #[test]
-fn s6_s7_a_hook_runs_as_it_was_trusted_whatever_is_put_in_its_way() {
+fn s6_s7_trusted_hook_runs_unchanged_despite_swapped_or_added_files() {
     let world = World::new().with_env("NO_COLOR", "1");
     let evil = |name: &str, text: &str| {
-        let path = world.write(name, text);
-        fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        let path = world.write_executable(name, text);
         path.parent().unwrap().to_str().unwrap().to_owned()
     };
     let bin = evil("project/bin/python3", "#!/bin/sh\necho put before it >&2; exit 1\n");
@@ -506,7 +504,7 @@ fn s6_s7_a_hook_runs_as_it_was_trusted_whatever_is_put_in_its_way() {
 
 /// A gate that changes in any property that decides its verdicts does not replace the earlier gate.
 #[test]
-fn s2_b3_a_gate_that_became_another_in_any_way_is_not_gone() {
+fn s2_b3_gate_that_changed_in_any_property_stays_in_force() {
     const OWN: &str = "home/.config/cotter/settings.json";
     const CLAUDE: &str = "home/.claude/settings.json";
     let theirs = |entry: &str, matcher: &str| {

@@ -4,18 +4,12 @@ use std::fs;
 
 use expect_test::expect;
 
-use crate::support::World;
-
-const R: [&str; 3] = ["-p", "--model", "rehearsal"];
-
-fn with<'a>(more: &[&'a str]) -> Vec<&'a str> {
-    R.into_iter().chain(more.iter().copied()).collect()
-}
+use crate::support::{REHEARSAL, World, rehearsal};
 
 #[test]
-fn a_file_is_read_and_told() {
+fn run_reads_a_file_and_prints_the_answer() {
     World::new().check(
-        &with(&["read a.txt"]),
+        &rehearsal(&[], "read a.txt"),
         expect![[r#"
         exit 0
         --- stdout
@@ -29,8 +23,8 @@ fn a_file_is_read_and_told() {
 }
 
 #[test]
-fn a_refused_call_is_told_on_stderr_and_changes_no_exit_code() {
-    World::new().check(&with(&["read /etc/hostname"]), expect![[r#"
+fn refused_call_is_reported_on_stderr_with_exit_0() {
+    World::new().check(&rehearsal(&[], "read /etc/hostname"), expect![[r#"
         exit 0
         --- stdout
         rehearsal: `read` {"path":"/etc/hostname"} was refused: Hook "project-roots" blocked the action: /etc/hostname is outside the project. Adjust your approach; do not retry the exact same call.
@@ -42,7 +36,7 @@ fn a_refused_call_is_told_on_stderr_and_changes_no_exit_code() {
 }
 
 #[test]
-fn without_a_model_nothing_is_sent() {
+fn run_without_a_usable_model_exits_2_and_stores_nothing() {
     let world = World::new();
     world.check(&["-p", "hi"], expect![[r#"
         exit 2
@@ -75,7 +69,7 @@ fn without_a_model_nothing_is_sent() {
 }
 
 #[test]
-fn the_flag_stands_over_the_variable_over_the_settings() {
+fn model_flag_wins_over_variable_and_settings() {
     let world = World::new();
     world.settings(r#"{"model": "rehearsal"}"#);
     assert!(world.output(&["-p", "list src"]).status.success());
@@ -91,14 +85,14 @@ fn the_flag_stands_over_the_variable_over_the_settings() {
             hint: `cotter models list` shows those there are; another one is described in the settings, under `providers`
         "#]],
     );
-    assert!(world.output(&with(&["list src"])).status.success());
+    assert!(world.output(&rehearsal(&[], "list src")).status.success());
 }
 
 #[test]
-fn piped_input_is_data_beside_the_prompt() {
+fn piped_input_is_a_data_part_after_the_prompt() {
     let world = World::new();
     world.check_piped(
-        &with(&["list src"]),
+        &rehearsal(&[], "list src"),
         b"read a.txt\n",
         expect![[r#"
         exit 0
@@ -119,7 +113,7 @@ fn piped_input_is_data_beside_the_prompt() {
 fn piped_input_can_be_the_whole_prompt() {
     let world = World::new();
     world.check_piped(
-        &R,
+        &REHEARSAL,
         b"list src\n",
         expect![[r#"
             exit 0
@@ -131,7 +125,7 @@ fn piped_input_can_be_the_whole_prompt() {
         "#]],
     );
     world.check_piped(
-        &with(&["list src"]),
+        &rehearsal(&[], "list src"),
         b" \n",
         expect![[r#"
         exit 0
@@ -143,7 +137,7 @@ fn piped_input_can_be_the_whole_prompt() {
     "#]],
     );
     world.check_piped(
-        &R,
+        &REHEARSAL,
         b"\n",
         expect![[r#"
         exit 2
@@ -153,7 +147,7 @@ fn piped_input_can_be_the_whole_prompt() {
         hint: type it after `-p`, or pipe it in
     "#]],
     );
-    world.check_piped(&R, b"list \xff\n", expect![[r#"
+    world.check_piped(&REHEARSAL, b"list \xff\n", expect![[r#"
         exit 0
         --- stdout
         rehearsal: `list` {"path":"�"} failed (not_found): cannot list �: No such file or directory (os error 2)
@@ -163,7 +157,7 @@ fn piped_input_can_be_the_whole_prompt() {
         warning: standard input is not UTF-8: what is not was replaced
     "#]]);
     world.check_piped(
-        &R,
+        &REHEARSAL,
         &vec![b'x'; 10 * 1024 * 1024 + 1],
         expect![[r#"
         exit 1
@@ -176,10 +170,10 @@ fn piped_input_can_be_the_whole_prompt() {
 }
 
 #[test]
-fn there_must_be_a_prompt() {
+fn run_without_a_prompt_is_a_usage_error() {
     let world = World::new();
     world.check(
-        &R,
+        &REHEARSAL,
         expect![[r#"
         exit 2
         --- stderr
@@ -189,7 +183,7 @@ fn there_must_be_a_prompt() {
     "#]],
     );
     world.check(
-        &with(&["  "]),
+        &rehearsal(&[], "  "),
         expect![[r#"
         exit 2
         --- stderr
@@ -204,7 +198,7 @@ fn there_must_be_a_prompt() {
 fn limits_end_a_run_with_code_3() {
     let world = World::new();
     world.check(
-        &with(&["--max-turns", "1", "list src"]),
+        &rehearsal(&["--max-turns", "1"], "list src"),
         expect![[r#"
             exit 3
             --- stderr
@@ -224,7 +218,7 @@ fn limits_end_a_run_with_code_3() {
             hint: leave the budget out
         "#]],
     );
-    assert!(world.output(&with(&["--max-budget-usd", "1", "list"])).status.success());
+    assert!(world.output(&rehearsal(&["--max-budget-usd", "1"], "list")).status.success());
 }
 
 #[test]
@@ -266,7 +260,7 @@ fn a_failing_model_ends_a_run_with_code_1() {
 }
 
 #[test]
-fn a_broken_script_is_named_with_its_place() {
+fn broken_script_error_names_its_place() {
     let world = World::new();
     world.check(
         &["-p", "--script", "none.json", "go"],
@@ -309,10 +303,10 @@ fn a_broken_script_is_named_with_its_place() {
 }
 
 #[test]
-fn no_session_keeps_nothing() {
+fn no_session_flag_stores_nothing() {
     let world = World::new();
     world.check(
-        &with(&["--no-session", "list src"]),
+        &rehearsal(&["--no-session"], "list src"),
         expect![[r#"
         exit 0
         --- stdout
@@ -325,7 +319,7 @@ fn no_session_keeps_nothing() {
     assert_eq!(fs::read_dir(world.path("home")).unwrap().count(), 0);
     let homeless = World::new().with_env("HOME", "");
     homeless.check(
-        &with(&["--no-session", "list src"]),
+        &rehearsal(&["--no-session"], "list src"),
         expect![[r#"
         exit 0
         --- stdout
@@ -336,7 +330,7 @@ fn no_session_keeps_nothing() {
     "#]],
     );
     homeless.check(
-        &with(&["list src"]),
+        &rehearsal(&[], "list src"),
         expect![[r#"
         exit 1
         --- stderr
@@ -348,10 +342,10 @@ fn no_session_keeps_nothing() {
 }
 
 #[test]
-fn the_folder_to_work_in_can_be_named() {
+fn cwd_flag_sets_the_working_folder() {
     let world = World::new();
     world.check(
-        &with(&["--cwd", "src", "list and read ../a.txt"]),
+        &rehearsal(&["--cwd", "src"], "list and read ../a.txt"),
         expect![[r#"
         exit 0
         --- stdout
@@ -366,7 +360,7 @@ fn the_folder_to_work_in_can_be_named() {
     "#]],
     );
     world.check(
-        &with(&["--cwd", "nowhere", "list"]),
+        &rehearsal(&["--cwd", "nowhere"], "list"),
         expect![[r#"
         exit 1
         --- stderr
@@ -377,7 +371,7 @@ fn the_folder_to_work_in_can_be_named() {
     "#]],
     );
     world.check(
-        &with(&["--cwd", "a.txt", "list"]),
+        &rehearsal(&["--cwd", "a.txt"], "list"),
         expect![[r#"
         exit 1
         --- stderr
@@ -388,7 +382,7 @@ fn the_folder_to_work_in_can_be_named() {
     "#]],
     );
     fs::remove_dir(world.path("project/.git")).unwrap();
-    world.check(&with(&["--cwd", "src", "read ../a.txt"]), expect![[r#"
+    world.check(&rehearsal(&["--cwd", "src"], "read ../a.txt"), expect![[r#"
         exit 0
         --- stdout
         rehearsal: `read` {"path":"../a.txt"} was refused: Hook "project-roots" blocked the action: [T]/project/a.txt is outside the project. Adjust your approach; do not retry the exact same call.
@@ -400,10 +394,10 @@ fn the_folder_to_work_in_can_be_named() {
 }
 
 #[test]
-fn a_mode_is_set_by_flag() {
+fn permission_mode_flag_sets_the_mode() {
     let world = World::new();
     world.settings(r#"{"permissions": {"level": "paranoid"}}"#);
-    world.check(&with(&["list src"]), expect![[r#"
+    world.check(&rehearsal(&[], "list src"), expect![[r#"
         exit 0
         --- stdout
         rehearsal: `list` {"path":"src"} was refused: Permission denied for `list`: zone `safe` asks at level `paranoid`, and nobody is there to be asked. Do not retry this exact call.
@@ -412,7 +406,7 @@ fn a_mode_is_set_by_flag() {
         --- stderr
         refused: list {"path":"src"}: zone `safe` asks at level `paranoid`, and nobody is there to be asked; with `--ask` it is put to you on the terminal
     "#]]);
-    world.check(&with(&["--permission-mode", "auto", "list src"]), expect![[r#"
+    world.check(&rehearsal(&["--permission-mode", "auto"], "list src"), expect![[r#"
         exit 0
         --- stdout
         rehearsal: `list` {"path":"src"} was refused: Denied: zone `safe` asks at level `paranoid`, and mode `auto` asks nobody. Do not retry this exact call.
@@ -421,7 +415,7 @@ fn a_mode_is_set_by_flag() {
         --- stderr
         refused: list: zone `safe` asks at level `paranoid`, and mode `auto` asks nobody (mode)
     "#]]);
-    world.check(&with(&["--permission-mode", "plan", "list src"]), expect![[r#"
+    world.check(&rehearsal(&["--permission-mode", "plan"], "list src"), expect![[r#"
         exit 0
         --- stdout
         rehearsal: `list` {"path":"src"} was refused: Permission denied for `list`: zone `safe` asks at level `paranoid`, and nobody is there to be asked. Do not retry this exact call.
@@ -433,7 +427,7 @@ fn a_mode_is_set_by_flag() {
 }
 
 #[test]
-fn a_reader_who_left_is_no_panic() {
+fn closed_stdout_is_no_error_for_text_and_json() {
     let world = World::new();
     let script = world.script(r#"{"text": "hello"}"#);
     for format in ["text", "json"] {
@@ -448,7 +442,7 @@ fn a_reader_who_left_is_no_panic() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn an_answer_that_cannot_be_written_is_a_failure() {
+fn unwritable_stdout_exits_1() {
     let world = World::new();
     let script = world.script(r#"{"text": "hello"}"#);
     for format in ["text", "json", "stream-json"] {
@@ -462,7 +456,7 @@ fn an_answer_that_cannot_be_written_is_a_failure() {
 }
 
 #[test]
-fn hidden_characters_reach_a_pipe_as_they_are() {
+fn hidden_characters_are_printed_unchanged_to_a_pipe() {
     let world = World::new();
     let script = world.script(r#"{"text": "\u001b[31mred\u202e"}"#);
     let output = world.output(&["-p", "--script", &script, "go"]);
@@ -471,7 +465,7 @@ fn hidden_characters_reach_a_pipe_as_they_are() {
 
 /// R11: a session finds what an earlier session remembered, in the same project and in no other.
 #[test]
-fn r11_what_is_remembered_is_there_for_the_next_session() {
+fn r11_memory_is_found_by_a_later_session_of_the_same_project() {
     let world = World::new();
     let run = |prompt: &str| world.output(&["-p", "--model", "rehearsal", prompt]);
     assert!(run("remember the kettle is blue").status.success());

@@ -94,7 +94,7 @@ fn schemas_are_listed_and_printed() {
 }
 
 #[test]
-fn every_schema_is_one_and_every_one_is_listed() {
+fn every_schema_file_is_listed_and_is_a_valid_schema() {
     let listed = String::from_utf8(World::new().output(&["schema"]).stdout).expect("text");
     let listed: BTreeSet<_> = listed.lines().filter_map(|line| line.split(' ').next()).collect();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../schemas");
@@ -412,7 +412,7 @@ fn between<'t>(text: &'t str, open: &'t str, close: &'t str) -> impl Iterator<It
 
 /// Every settings file in a page or a test is valid for the schema if the reader accepts it.
 #[test]
-fn settings_that_are_shown_are_valid() {
+fn settings_in_pages_and_tests_are_valid_for_the_schema() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a workspace");
     let text = |path: &str| fs::read_to_string(root.join(path)).expect(path);
     let starter = text("cotter-cli/starter/settings.json");
@@ -446,7 +446,7 @@ fn settings_that_are_shown_are_valid() {
 
 /// `cotter init` writes the schema of this version for editors.
 #[test]
-fn the_starter_brings_the_schema_it_names() {
+fn starter_project_contains_the_schema_it_names() {
     let world = World::new();
     assert!(world.output(&["init"]).status.success());
     let read = |name: &str| fs::read_to_string(world.path("project/.cotter").join(name)).unwrap();
@@ -498,8 +498,7 @@ fn listening() -> World {
     world.settings(&json!({"hooks": hooks}).to_string());
     fs::create_dir(world.path("told")).unwrap();
     for (name, text) in [("tell", TELL), ("serve", SERVE)] {
-        let path = world.write(&format!("home/.config/cotter/{name}.sh"), text);
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        world.write_executable(&format!("home/.config/cotter/{name}.sh"), text);
     }
     world
 }
@@ -535,7 +534,7 @@ fn keys_of(value: &Value, path: &str, found: &mut BTreeSet<String>) {
 /// The input of hooks in real runs is valid for the schema. The schema has no other keys, except those that
 /// these runs do not reach.
 #[test]
-fn l7_hooks_read_what_the_schema_says() {
+fn l7_hook_input_matches_its_schema() {
     let world = listening();
     let call =
         |name: &str, input: Value| json!({"calls": [{"name": name, "input": input}]}).to_string();
@@ -621,7 +620,7 @@ fn l7_hooks_read_what_the_schema_says() {
 
 /// An answer that the schema accepts at a point has an effect there, and no other key has one.
 #[test]
-fn l8_hooks_answer_what_the_schema_says() {
+fn l8_hook_output_matches_its_schema() {
     let schema = schema("hook-output");
     let keys = schema["properties"].as_object().unwrap();
     for row in POINTS.iter().filter(|row| row.id != PointId::Context) {
@@ -663,7 +662,7 @@ fn checked(kind: FileKind, fields: &Value) -> (Severity, String) {
 }
 
 #[test]
-fn c9_front_matter_is_what_the_schema_says() {
+fn c9_front_matter_matches_its_schema() {
     let kinds: [(&str, FileKind, &[&str]); 3] = [
         ("skill", FileKind::Skills, &keys::SKILL),
         ("command", FileKind::Commands, &keys::COMMAND),
@@ -729,7 +728,7 @@ fn hook_file(fields: &Value) -> (Severity, String) {
 }
 
 #[test]
-fn c5_hook_files_are_what_the_schema_says() {
+fn c5_hook_files_match_their_schema() {
     let schema = schema("hook-file");
     let validator = validator(&schema);
     let unknown = json!({"id": "a", "phase": "pre", "qqqqqqqqqqqq": 1});

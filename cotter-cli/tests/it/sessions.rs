@@ -4,13 +4,7 @@ use std::{fs, os::unix::fs::PermissionsExt};
 
 use expect_test::expect;
 
-use crate::support::World;
-
-const R: [&str; 3] = ["-p", "--model", "rehearsal"];
-
-fn with<'a>(more: &[&'a str]) -> Vec<&'a str> {
-    R.into_iter().chain(more.iter().copied()).collect()
-}
+use crate::support::{REHEARSAL, World, rehearsal};
 
 #[test]
 fn sessions_are_listed_and_shown() {
@@ -27,7 +21,7 @@ fn sessions_are_listed_and_shown() {
         exit 0
     "#]],
     );
-    world.output(&with(&["read a.txt and read /etc/hostname"]));
+    world.output(&rehearsal(&[], "read a.txt and read /etc/hostname"));
     world.check(
         &["sessions", "list"],
         expect![[r#"
@@ -88,7 +82,7 @@ fn sessions_are_listed_and_shown() {
 }
 
 #[test]
-fn what_nobody_said_is_muted() {
+fn sessions_show_mutes_notes_compactions_and_other_branches() {
     let world = World::new();
     let lines = [
         r#"{"type":"session","v":1,"id":"abc","cwd":"/","createdAt":"2026-01-01T00:00:00.000Z","parent":null}"#,
@@ -128,9 +122,9 @@ fn what_nobody_said_is_muted() {
 }
 
 #[test]
-fn secrets_do_not_leave_the_data_home() {
+fn sessions_and_ledger_output_redacts_secrets() {
     let world = World::new().with_env("MY_API_KEY", "hunter2hunter2");
-    world.output(&with(&["list hunter2hunter2"]));
+    world.output(&rehearsal(&[], "list hunter2hunter2"));
     for args in [vec!["sessions", "list"], vec!["sessions", "show"], vec!["ledger"]] {
         let id = world.id();
         let args: Vec<_> = match *args {
@@ -145,10 +139,10 @@ fn secrets_do_not_leave_the_data_home() {
 }
 
 #[test]
-fn a_conversation_goes_on() {
+fn continue_and_resume_extend_a_session() {
     let world = World::new();
     world.check(
-        &with(&["--continue", "list"]),
+        &rehearsal(&["--continue"], "list"),
         expect![[r#"
         exit 1
         --- stderr
@@ -157,10 +151,10 @@ fn a_conversation_goes_on() {
         hint: `cotter sessions list` shows those of other folders; `--resume ID` takes one up
     "#]],
     );
-    world.output(&with(&["list src"]));
+    world.output(&rehearsal(&[], "list src"));
     let id = world.id();
     world.check(
-        &with(&["--continue", "read a.txt"]),
+        &rehearsal(&["--continue"], "read a.txt"),
         expect![[r#"
         exit 0
         --- stdout
@@ -172,7 +166,7 @@ fn a_conversation_goes_on() {
     "#]],
     );
     world.check(
-        &with(&["--resume", &id[..5], "read src/b.txt"]),
+        &rehearsal(&["--resume", &id[..5]], "read src/b.txt"),
         expect![[r#"
         exit 0
         --- stdout
@@ -214,7 +208,7 @@ fn a_conversation_goes_on() {
     "#]],
     );
     world.check(
-        &with(&["--cwd", "src", "--continue", "list"]),
+        &rehearsal(&["--cwd", "src", "--continue"], "list"),
         expect![[r#"
         exit 1
         --- stderr
@@ -226,22 +220,22 @@ fn a_conversation_goes_on() {
 }
 
 #[test]
-fn continue_takes_the_session_written_last() {
+fn continue_takes_the_last_written_session() {
     let world = World::new();
-    world.output(&with(&["list src"]));
-    world.output(&with(&["list"]));
+    world.output(&rehearsal(&[], "list src"));
+    world.output(&rehearsal(&[], "list"));
     let [first, second] = &*world.ids() else { panic!("two sessions") };
-    world.output(&with(&["--resume", first, "read a.txt"]));
-    world.output(&with(&["--continue", "read src/b.txt"]));
+    world.output(&rehearsal(&["--resume", first], "read a.txt"));
+    world.output(&rehearsal(&["--continue"], "read src/b.txt"));
     let text = |id: &str| fs::read_to_string(world.sessions().join(format!("{id}.jsonl"))).unwrap();
     assert!(text(first).contains("three") && !text(second).contains("three"));
 }
 
 #[test]
-fn an_unknown_id_has_a_near_match() {
+fn unknown_session_id_error_names_a_near_match() {
     let world = World::new();
     world.check(
-        &with(&["--resume", "nothing", "list"]),
+        &rehearsal(&["--resume", "nothing"], "list"),
         expect![[r#"
         exit 1
         --- stderr
@@ -250,11 +244,13 @@ fn an_unknown_id_has_a_near_match() {
         hint: `cotter sessions list` shows those there are
     "#]],
     );
-    world.output(&with(&["list src"]));
+    world.output(&rehearsal(&[], "list src"));
     let id = world.id();
     let mistyped = format!("{}~{}", &id[..3], &id[4..]);
     let near = format!("\nhint: did you mean `{id}`?\n");
-    for args in [vec!["sessions", "show"], with(&["hi", "--resume"]), vec!["ledger"]] {
+    for args in
+        [vec!["sessions", "show"], [&REHEARSAL[..], &["hi", "--resume"]].concat(), vec!["ledger"]]
+    {
         let args: Vec<_> = args.into_iter().chain([mistyped.as_str()]).collect();
         let output = world.output(&args);
         assert_eq!(output.status.code(), Some(1), "{args:?}");
@@ -283,7 +279,7 @@ fn an_unknown_id_has_a_near_match() {
 }
 
 #[test]
-fn the_beginning_of_an_id_must_be_of_one_session() {
+fn ambiguous_session_id_prefix_is_an_error() {
     let world = World::new();
     for id in ["abc1", "abc2"] {
         let header = r#"{"type":"session","v":1,"id":"ID","cwd":"/","createdAt":"2026-01-01T00:00:00.000Z","parent":null}"#;
@@ -298,11 +294,11 @@ fn the_beginning_of_an_id_must_be_of_one_session() {
 }
 
 #[test]
-fn files_are_the_owners_alone() {
+fn session_files_are_readable_by_their_owner_only() {
     let world = World::new();
     // A longer result than the model gets, so that the whole result goes to a file of its own.
     world.write("project/long.txt", "a line of some length\n".repeat(9000));
-    world.output(&with(&["run cat long.txt"]));
+    world.output(&rehearsal(&[], "run cat long.txt"));
     let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let data = world.path("home/.local/share/cotter");
     let mut folders = vec![data];
@@ -322,9 +318,9 @@ fn files_are_the_owners_alone() {
 }
 
 #[test]
-fn broken_lines_are_survived_and_reported() {
+fn broken_session_lines_are_skipped_and_reported() {
     let world = World::new();
-    world.output(&with(&["list src"]));
+    world.output(&rehearsal(&[], "list src"));
     let path = world.session_file();
     let mut lines: Vec<String> =
         fs::read_to_string(&path).unwrap().lines().map(str::to_owned).collect();
@@ -350,7 +346,7 @@ fn broken_lines_are_survived_and_reported() {
         "#]],
     );
     assert_eq!(fs::read_to_string(&path).unwrap(), torn, "looking changes nothing");
-    world.check(&with(&["--continue", "read a.txt"]), expect![[r#"
+    world.check(&rehearsal(&["--continue"], "read a.txt"), expect![[r#"
         exit 0
         --- stdout
         rehearsal: `read` {"path":"a.txt"} gave 2 lines:
@@ -368,11 +364,13 @@ fn broken_lines_are_survived_and_reported() {
 }
 
 #[test]
-fn what_is_no_session_is_left_alone() {
+fn file_that_is_not_a_session_is_refused_and_unchanged() {
     let world = World::new();
     let bytes = b"\xff\xfe not a session\n{}\n";
     let path = world.write("home/.local/share/cotter/sessions/abcdef.jsonl", bytes);
-    for args in [vec!["sessions", "show"], with(&["hi", "--resume"]), vec!["ledger"]] {
+    for args in
+        [vec!["sessions", "show"], [&REHEARSAL[..], &["hi", "--resume"]].concat(), vec!["ledger"]]
+    {
         let args: Vec<_> = args.into_iter().chain(["abcdef"]).collect();
         let output = world.output(&args);
         assert_eq!(output.status.code(), Some(1), "{args:?}");
@@ -388,15 +386,15 @@ fn what_is_no_session_is_left_alone() {
 }
 
 #[test]
-fn a_newer_session_is_read_and_not_written() {
+fn session_of_a_newer_format_is_read_and_not_written() {
     let world = World::new();
-    world.output(&with(&["list src"]));
+    world.output(&rehearsal(&[], "list src"));
     let path = world.session_file();
     let newer = fs::read_to_string(&path).unwrap().replacen("\"v\":1", "\"v\":2", 1);
     fs::write(&path, &newer).unwrap();
     let id = world.id();
     assert_eq!(world.output(&["sessions", "show", &id]).status.code(), Some(0));
-    world.check(&with(&["--resume", &id, "list"]), expect![[r#"
+    world.check(&rehearsal(&["--resume", &id], "list"), expect![[r#"
         exit 1
         --- stderr
         error: the run failed (store)
@@ -407,7 +405,7 @@ fn a_newer_session_is_read_and_not_written() {
 
 /// S29: the name of the file is the session's id. The contents of the file may be anything.
 #[test]
-fn s29_a_list_names_sessions_by_their_files() {
+fn s29_sessions_list_takes_ids_from_file_names() {
     let world = World::new();
     let line = r#"{"type":"session","v":1,"id":"\u001b[31mred","cwd":"/","createdAt":"2026-01-01T00:00:00.000Z","parent":null}"#;
     world.write("home/.local/share/cotter/sessions/abc.jsonl", format!("{line}\n"));
@@ -416,9 +414,9 @@ fn s29_a_list_names_sessions_by_their_files() {
 }
 
 #[test]
-fn a_session_that_has_a_name_is_listed_by_it() {
+fn named_session_is_listed_by_its_name() {
     let world = World::new();
-    world.output(&with(&["read a.txt"]));
+    world.output(&rehearsal(&[], "read a.txt"));
     world.output(&["-p", "--continue", "/name the pier"]);
     world.check(
         &["sessions", "list"],

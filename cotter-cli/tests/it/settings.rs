@@ -9,7 +9,7 @@ use crate::support::World;
 const LIST: [&str; 4] = ["-p", "--model", "rehearsal", "list src"];
 
 #[test]
-fn a_deny_of_any_file_stays() {
+fn deny_rule_of_any_settings_file_wins() {
     let world = World::new();
     world.settings(r#"{"permissions": {"deny": ["list"]}}"#);
     let named = world.write("named.json", r#"{"permissions": {"allow": ["list"]}}"#);
@@ -26,7 +26,7 @@ fn a_deny_of_any_file_stays() {
 }
 
 #[test]
-fn the_nearest_value_wins() {
+fn nearest_settings_value_wins() {
     let world = World::new();
     world.settings(
         r#"{"model": "user/m", "limits": {"maxTurns": 1}, "permissions": {"mode": "plan"}}"#,
@@ -40,7 +40,7 @@ fn the_nearest_value_wins() {
 }
 
 #[test]
-fn the_config_home_is_found() {
+fn config_home_is_chosen_by_variables() {
     let deny = r#"{"permissions": {"deny": ["list"]}}"#;
     let refused = |world: &World| {
         let output = world.output(&LIST);
@@ -63,14 +63,14 @@ fn the_config_home_is_found() {
 }
 
 #[test]
-fn a_projects_settings_are_not_read() {
+fn untrusted_project_settings_are_not_read() {
     let world = World::new();
     world.write("project/.cotter/settings.json", "this is not even JSON");
     assert_eq!(world.output(&LIST).status.code(), Some(0));
 }
 
 #[test]
-fn what_lies_in_the_project_is_the_projects_whoever_names_it() {
+fn settings_flag_with_a_project_file_may_only_tighten() {
     let world = World::new();
     world.write("project/.cotter/settings.json", r#"{"permissions": {"allow": ["*"]}}"#);
     let args = ["-p", "--model", "rehearsal", "--settings", ".cotter/settings.json", "list src"];
@@ -132,7 +132,7 @@ fn what_lies_in_the_project_is_the_projects_whoever_names_it() {
 /// S3: a home folder that is a repository, or is inside one, is still a home folder. A file that is named
 /// there, or that is in a project below it, belongs to the project.
 #[test]
-fn s3_a_persons_own_settings_are_theirs_when_the_project_is_their_home() {
+fn s3_user_settings_stay_the_users_when_the_project_is_the_home_folder() {
     let world = World::new();
     world.settings(r#"{"permissions": {"deny": ["list"]}}"#);
     world.write("home/.config/cotter/credentials.json", "{}");
@@ -174,7 +174,7 @@ fn s3_a_persons_own_settings_are_theirs_when_the_project_is_their_home() {
 
 /// `..` leads out of the project again.
 #[test]
-fn a_file_beside_the_project_may_be_named_from_within() {
+fn settings_and_mcp_flags_take_files_beside_the_project() {
     let world = World::new();
     world.write("beside/s.json", r#"{"permissions": {"deny": ["list"]}}"#);
     world.write("beside/mcp.json", r#"{"mcpServers": {}}"#);
@@ -194,7 +194,7 @@ fn a_file_beside_the_project_may_be_named_from_within() {
 }
 
 #[test]
-fn a_broken_file_is_named_with_its_place_and_left_alone() {
+fn broken_settings_error_names_its_place_and_keeps_the_file() {
     let world = World::new();
     let cases = [
         (
@@ -261,7 +261,7 @@ fn a_broken_file_is_named_with_its_place_and_left_alone() {
 }
 
 #[test]
-fn a_named_file_must_be_there() {
+fn missing_settings_file_is_an_error() {
     let world = World::new();
     world.check(
         &["-p", "--settings", "../none.json", "list"],

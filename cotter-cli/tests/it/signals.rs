@@ -3,24 +3,19 @@
 use std::{fs, path::Path, process::Child};
 
 use expect_test::expect;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
-use crate::support::{World, wait_until};
+use crate::support::{World, send_signal, wait_until};
 
 const SLOW: &str = r#"{"text": "a b", "delayMs": 20}, {"text": "never"}"#;
 const HANGS: &str = r#"{"text": "soon", "delayMs": 600000}"#;
-
-fn send(child: &Child, signal: Signal) {
-    let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
-    kill_process(pid, signal).unwrap();
-}
 
 fn check_abort(signal: Signal) {
     let world = World::new();
     let script = world.script(HANGS);
     let child = world.spawn(&["-p", "--script", &script, "go"]);
     world.wait_for_session("\"role\":\"user\"");
-    send(&child, signal);
+    send_signal(&child, signal);
     let output = child.wait_with_output().unwrap();
     let expected = "exit 130\n--- stderr\nerror: the run was aborted\n";
     assert_eq!(world.shown(&output), expected, "{signal:?}");
@@ -35,12 +30,12 @@ fn a_signal_aborts_the_run() {
 }
 
 #[test]
-fn an_aborted_stream_ends_with_its_result() {
+fn aborted_stream_json_ends_with_a_result() {
     let world = World::new();
     let script = world.script(HANGS);
     let child = world.spawn(&["-p", "--script", &script, "--output-format", "stream-json", "go"]);
     world.wait_for_session("\"role\":\"user\"");
-    send(&child, Signal::INT);
+    send_signal(&child, Signal::INT);
     let output = child.wait_with_output().unwrap();
     expect![[r#"
         exit 130
@@ -71,14 +66,14 @@ fn a_session_has_one_writer() {
     "#]],
     );
     assert_eq!(world.output(&["sessions", "show", &id]).status.code(), Some(0), "looking is free");
-    send(&child, Signal::INT);
+    send_signal(&child, Signal::INT);
     child.wait_with_output().unwrap();
     let again = ["-p", "--model", "rehearsal", "--resume", &id, "list"];
     assert_eq!(world.output(&again).status.code(), Some(0));
 }
 
 #[test]
-fn a_killed_run_gets_its_end_and_the_session_goes_on() {
+fn killed_run_is_closed_when_its_session_is_resumed() {
     let world = World::new();
     let script = world.script(HANGS);
     let mut child = world.spawn(&["-p", "--script", &script, "go"]);
@@ -115,7 +110,7 @@ fn a_killed_run_gets_its_end_and_the_session_goes_on() {
 }
 
 #[test]
-fn a_slow_model_is_waited_for() {
+fn run_waits_for_a_slow_model() {
     let world = World::new();
     let script = world.script(SLOW);
     world.check(
@@ -156,14 +151,14 @@ fn check_leavers(end: impl FnOnce(&Child)) -> World {
 }
 
 #[test]
-fn s17_an_abort_leaves_nothing_of_a_command_behind() {
-    let world = check_leavers(|child| send(child, Signal::INT));
+fn s17_abort_leaves_no_process_of_a_command() {
+    let world = check_leavers(|child| send_signal(child, Signal::INT));
     world.wait_for_session("\"reason\":\"aborted\"");
 }
 
 #[test]
-fn s17_nor_does_a_kill() {
-    let world = check_leavers(|child| send(child, Signal::KILL));
+fn s17_kill_leaves_no_process_of_a_command() {
+    let world = check_leavers(|child| send_signal(child, Signal::KILL));
     let id = world.id();
     world.check(
         &["-p", "--model", "rehearsal", "--resume", &id, "list src"],

@@ -129,7 +129,7 @@ fn c12_skills_are_listed_shown_and_matched() {
 }
 
 #[test]
-fn c9_files_are_checked() {
+fn c9_skills_check_reports_each_file() {
     let world = World::new();
     world.write("project/s/good.md", "---\ndescription: d\n---\nGood.");
     world.write("project/s/odd.md", "---\ndescription: a: b\n---\nOdd.");
@@ -190,7 +190,7 @@ fn c9_files_are_checked() {
 }
 
 #[test]
-fn c10_the_persons_own_files_are_used() {
+fn c10_user_skills_and_memory_files_are_used() {
     let world = world();
     world.write("home/.config/cotter/skills/broken.md", "---\nid: broken\nid: twice\n---\nx");
     world.write("home/.config/cotter/AGENTS.md", "Be kind.");

@@ -4,14 +4,13 @@ use std::{
     fs,
     os::unix::fs::{PermissionsExt, symlink},
     path::PathBuf,
-    process::Stdio,
 };
 
-use expect_test::{Expect, expect};
+use expect_test::expect;
 
 use crate::{
     reload::{Running, wait_for_refusal},
-    support::World,
+    support::{World, rehearsal},
     terminal::Screen,
 };
 
@@ -63,18 +62,8 @@ pub(crate) fn at_terminal(world: &World, args: &[&str], answer: &str) -> String 
     screen.end(world)
 }
 
-/// Runs a command without a terminal.
-pub(crate) fn alone(world: &World, args: &[&str], expected: Expect) {
-    let output = world.without_terminal(args).stdin(Stdio::null()).output().unwrap();
-    expected.assert_eq(&world.shown(&output));
-}
-
-fn run<'a>(more: &[&'a str], prompt: &'a str) -> Vec<&'a str> {
-    [&["-p", "--model", "rehearsal"], more, &[prompt]].concat()
-}
-
 #[test]
-fn c14_a_space_works_as_its_page_says() {
+fn c14_space_is_added_loaded_and_removed() {
     let world = world();
     put(&world, "my-space", MY_SPACE);
     expect![[r#"
@@ -115,7 +104,7 @@ fn c14_a_space_works_as_its_page_says() {
     );
     // The space is not loaded by default.
     world.check(
-        &run(&[], "write x to etc/a"),
+        &rehearsal(&[], "write x to etc/a"),
         expect![[r#"
         exit 0
         --- stdout
@@ -126,7 +115,7 @@ fn c14_a_space_works_as_its_page_says() {
     "#]],
     );
     world.check(
-        &run(&["--space", "my-space"], "write x to etc/b then write y to ok.txt"),
+        &rehearsal(&["--space", "my-space"], "write x to etc/b then write y to ok.txt"),
         expect![[r#"
             exit 0
             --- stdout
@@ -159,7 +148,7 @@ fn c14_a_space_works_as_its_page_says() {
         fs::read_to_string(world.sessions().join(format!("{}.jsonl", world.ids().last().unwrap())));
     assert!(said.unwrap().contains("Always deploy project on a Tuesday."));
     world.check(
-        &run(&["--space", "my-space"], "/agents"),
+        &rehearsal(&["--space", "my-space"], "/agents"),
         expect![[r#"
         exit 0
         --- stdout
@@ -169,7 +158,7 @@ fn c14_a_space_works_as_its_page_says() {
     "#]],
     );
     world.check(
-        &run(&["--space", "my-space"], "/spaces"),
+        &rehearsal(&["--space", "my-space"], "/spaces"),
         expect![[r#"
         exit 0
         --- stdout
@@ -193,7 +182,7 @@ fn c14_a_space_works_as_its_page_says() {
     "#]],
     );
     world.check(
-        &run(&["--space", "my-space"], "read a.txt"),
+        &rehearsal(&["--space", "my-space"], "read a.txt"),
         expect![[r#"
         exit 1
         --- stderr
@@ -205,7 +194,7 @@ fn c14_a_space_works_as_its_page_says() {
 }
 
 #[test]
-fn c14_a_new_space_is_complete_and_checked() {
+fn c14_spaces_new_makes_a_valid_space() {
     let world = world();
     world.check(
         &["spaces", "new", "De ploy"],
@@ -254,8 +243,7 @@ fn c14_a_new_space_is_complete_and_checked() {
             looked at 1 space, 1 hook, 1 skill, 1 agent: 4 ok
         "#]],
     );
-    alone(
-        &world,
+    world.check_without_terminal(
         &["spaces", "add", "deploy"],
         expect![[r#"
             exit 3
@@ -280,8 +268,7 @@ fn c14_a_new_space_is_complete_and_checked() {
         {"path":"deploy/skills/specialist.yaml","kind":"skill","status":"rejected","diagnostics":[{"line":null,"severity":"rejected","message":"it has neither a front matter nor a `body`"}]}
         {"path":"deploy/agents/assistant.yaml","kind":"agent","status":"ok","diagnostics":[]}
     "#]]);
-    alone(
-        &world,
+    world.check_without_terminal(
         &["spaces", "add", "deploy"],
         expect![[r#"
             exit 1
@@ -302,8 +289,7 @@ fn c14_a_new_space_is_complete_and_checked() {
 
         looked at 1 space: 1 rejected
     "#]]);
-    alone(
-        &world,
+    world.check_without_terminal(
         &["spaces", "add", "deploy"],
         expect![[r#"
         exit 1
@@ -324,8 +310,7 @@ fn c14_a_new_space_is_complete_and_checked() {
         hint: name a file or a folder that exists
     "#]],
     );
-    alone(
-        &world,
+    world.check_without_terminal(
         &["spaces", "add", "nowhere"],
         expect![[r#"
         exit 1
@@ -338,11 +323,10 @@ fn c14_a_new_space_is_complete_and_checked() {
 
 /// For machines: a space is added without a question, and a run uses it by the hash that its starter names.
 #[test]
-fn c14_s8_a_space_that_nobody_trusts_stops_the_start() {
+fn c14_s8_untrusted_space_stops_the_start() {
     let world = world();
     put(&world, "my-space", MY_SPACE);
-    alone(
-        &world,
+    world.check_without_terminal(
         &["spaces", "add", "../my-space"],
         expect![[r#"
             exit 3
@@ -354,9 +338,8 @@ fn c14_s8_a_space_that_nobody_trusts_stops_the_start() {
             hint: `cotter trust [T]/home/.config/cotter/spaces/my-space` shows it and asks; `--trust=[HASH][HASH]` trusts it for one run
         "#]],
     );
-    alone(
-        &world,
-        &run(&["--space", "my-space"], "read a.txt"),
+    world.check_without_terminal(
+        &rehearsal(&["--space", "my-space"], "read a.txt"),
         expect![[r#"
         exit 3
         --- stderr
@@ -365,9 +348,8 @@ fn c14_s8_a_space_that_nobody_trusts_stops_the_start() {
         hint: `cotter trust [T]/home/.config/cotter/spaces/my-space` shows it and asks; `--trust=HASH` trusts it for one run
     "#]],
     );
-    alone(
-        &world,
-        &run(&["--space", "my-space", "--require-trust"], "read a.txt"),
+    world.check_without_terminal(
+        &rehearsal(&["--space", "my-space", "--require-trust"], "read a.txt"),
         expect![[r#"
             exit 3
             --- stderr
@@ -383,9 +365,8 @@ fn c14_s8_a_space_that_nobody_trusts_stops_the_start() {
     "#]].assert_eq(&world.plain(&rows));
     let row: serde_json::Value = serde_json::from_str(&rows).unwrap();
     let hash = format!("--trust={}", row["hash"].as_str().unwrap());
-    alone(
-        &world,
-        &run(&["--space", "my-space", &hash], "write x to etc/b"),
+    world.check_without_terminal(
+        &rehearsal(&["--space", "my-space", &hash], "write x to etc/b"),
         expect![[r#"
             exit 0
             --- stdout
@@ -397,9 +378,8 @@ fn c14_s8_a_space_that_nobody_trusts_stops_the_start() {
         "#]],
     );
     // The trust for one run does not apply to the next.
-    alone(
-        &world,
-        &run(&["--space", "my-space"], "read a.txt"),
+    world.check_without_terminal(
+        &rehearsal(&["--space", "my-space"], "read a.txt"),
         expect![[r#"
         exit 3
         --- stderr
@@ -408,9 +388,8 @@ fn c14_s8_a_space_that_nobody_trusts_stops_the_start() {
         hint: `cotter trust [T]/home/.config/cotter/spaces/my-space` shows it and asks; `--trust=HASH` trusts it for one run
     "#]],
     );
-    alone(
-        &world,
-        &run(&["--space", "my-space", "--safe-mode"], "read a.txt"),
+    world.check_without_terminal(
+        &rehearsal(&["--space", "my-space", "--safe-mode"], "read a.txt"),
         expect![[r#"
             exit 2
             --- stderr
@@ -419,9 +398,8 @@ fn c14_s8_a_space_that_nobody_trusts_stops_the_start() {
             hint: `cotter --help` shows what may be typed
         "#]],
     );
-    alone(
-        &world,
-        &run(&["--safe-mode"], "/spaces load my-space"),
+    world.check_without_terminal(
+        &rehearsal(&["--safe-mode"], "/spaces load my-space"),
         expect![[r#"
         exit 1
         --- stderr
@@ -430,9 +408,8 @@ fn c14_s8_a_space_that_nobody_trusts_stops_the_start() {
         hint: `cotter commands list` shows what each command is for
     "#]],
     );
-    alone(
-        &world,
-        &run(&["--space", "my-spac"], "read a.txt"),
+    world.check_without_terminal(
+        &rehearsal(&["--space", "my-spac"], "read a.txt"),
         expect![[r#"
         exit 1
         --- stderr
@@ -441,9 +418,8 @@ fn c14_s8_a_space_that_nobody_trusts_stops_the_start() {
         hint: did you mean `my-space`?
     "#]],
     );
-    alone(
-        &world,
-        &run(&["--space", "../x"], "read a.txt"),
+    world.check_without_terminal(
+        &rehearsal(&["--space", "../x"], "read a.txt"),
         expect![[r#"
         exit 2
         --- stderr
@@ -456,13 +432,13 @@ fn c14_s8_a_space_that_nobody_trusts_stops_the_start() {
 
 /// A space that changed since it was trusted keeps its gates and loses the rest.
 #[test]
-fn c14_s2_s6_a_space_that_changed_keeps_its_gates() {
+fn c14_s2_s6_space_changed_after_trust_keeps_its_gates() {
     let world = world();
     put(&world, "my-space", MY_SPACE);
     at_terminal(&world, &["spaces", "add", "../my-space"], "y");
     let path = format!("{OWN}/my-space/hooks/pre-write.sh");
     world.write(&path, "#!/bin/sh\ntouch \"$COTTER_PROJECT_DIR/ran\"\n");
-    world.check(&run(&["--space", "my-space"], "write x to etc/b"), expect![[r#"
+    world.check(&rehearsal(&["--space", "my-space"], "write x to etc/b"), expect![[r#"
         exit 0
         --- stdout
         rehearsal: `write` {"path":"etc/b","content":"x"} was refused: Hook "pre-write" blocked the action: Cannot modify system directories. Adjust your approach; do not retry the exact same call.
@@ -474,7 +450,7 @@ fn c14_s2_s6_a_space_that_changed_keeps_its_gates() {
     "#]]);
     assert!(!world.path("project/ran").exists());
     world.check(
-        &run(&["--space", "my-space", "--require-trust"], "write x to etc/b"),
+        &rehearsal(&["--space", "my-space", "--require-trust"], "write x to etc/b"),
         expect![[r#"
             exit 3
             --- stderr
@@ -501,7 +477,7 @@ fn c14_s2_s6_a_space_that_changed_keeps_its_gates() {
             [T]/home/.config/cotter/spaces/my-space is no longer trusted
         "#]],
     );
-    world.check(&run(&["--space", "my-space"], "write x to etc/b"), expect![[r#"
+    world.check(&rehearsal(&["--space", "my-space"], "write x to etc/b"), expect![[r#"
         exit 3
         --- stderr
         error: space `my-space` is not loaded: nobody trusts it
@@ -534,8 +510,7 @@ fn c14_s2_hot_reload_of_a_space() {
     assert!(untrusted.status.success());
     wait_for_refusal(&world, false);
     // A person trusts the new contents, and the space is loaded again.
-    world.write(&format!("{OWN}/guard/hooks/no.sh"), "#!/bin/sh\nexit 1\n");
-    fs::set_permissions(path.join("hooks/no.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+    world.write_executable(&format!("{OWN}/guard/hooks/no.sh"), "#!/bin/sh\nexit 1\n");
     at_terminal(&world, &["trust", path.to_str().unwrap()], "y");
     wait_for_refusal(&world, true);
     run.end(expect![[r#"
@@ -547,12 +522,11 @@ fn c14_s2_hot_reload_of_a_space() {
 
 /// A project's spaces are trusted with its folder, and loaded by name like others.
 #[test]
-fn c14_s6_a_project_brings_spaces_of_its_own() {
+fn c14_s6_project_spaces_are_trusted_with_their_folder() {
     let world = world();
     put(&world, "project/.cotter/spaces/my-space", MY_SPACE);
-    alone(
-        &world,
-        &run(&["--space", "my-space"], "write x to etc/b"),
+    world.check_without_terminal(
+        &rehearsal(&["--space", "my-space"], "write x to etc/b"),
         expect![[r#"
             exit 3
             --- stderr
@@ -585,7 +559,7 @@ fn c14_s6_a_project_brings_spaces_of_its_own() {
                       177 bytes  spaces/my-space/skills/specialist.yaml
     "#]]);
     at_terminal(&world, &["trust"], "y");
-    world.check(&run(&["--space", "my-space"], "write x to etc/b"), expect![[r#"
+    world.check(&rehearsal(&["--space", "my-space"], "write x to etc/b"), expect![[r#"
         exit 0
         --- stdout
         rehearsal: `write` {"path":"etc/b","content":"x"} was refused: Hook "pre-write" blocked the action: Cannot modify system directories. Adjust your approach; do not retry the exact same call.
@@ -610,7 +584,7 @@ fn c14_s6_a_project_brings_spaces_of_its_own() {
         "#!/bin/sh\necho '{\"blocked\": true, \"reason\": \"mine\"}'\n",
     );
     at_terminal(&world, &["spaces", "add", "../other"], "y");
-    world.check(&run(&["--space", "my-space"], "write x to etc/b"), expect![[r#"
+    world.check(&rehearsal(&["--space", "my-space"], "write x to etc/b"), expect![[r#"
         exit 0
         --- stdout
         rehearsal: `write` {"path":"etc/b","content":"x"} was refused: Hook "pre-write" blocked the action: mine. Adjust your approach; do not retry the exact same call.
@@ -635,7 +609,7 @@ fn c14_s6_a_project_brings_spaces_of_its_own() {
 
 /// The command loads, unloads and switches. A run with one prompt shows only its output.
 #[test]
-fn c14_spaces_come_and_go_by_a_command() {
+fn c14_spaces_command_loads_unloads_and_switches() {
     let world = world();
     for id in ["one", "two"] {
         let manifest = format!(r#"{{"id": "{id}", "name": "N", "version": "1"}}"#);
@@ -647,7 +621,7 @@ fn c14_spaces_come_and_go_by_a_command() {
         at_terminal(&world, &["spaces", "add", &format!("../{id}")], "y");
     }
     world.check(
-        &run(&[], "/spaces load one"),
+        &rehearsal(&[], "/spaces load one"),
         expect![[r#"
             exit 0
             --- stdout
@@ -655,7 +629,7 @@ fn c14_spaces_come_and_go_by_a_command() {
         "#]],
     );
     world.check(
-        &run(&["--space", "one"], "/spaces"),
+        &rehearsal(&["--space", "one"], "/spaces"),
         expect![[r#"
         exit 0
         --- stdout
@@ -664,7 +638,7 @@ fn c14_spaces_come_and_go_by_a_command() {
     "#]],
     );
     world.check(
-        &run(&["--space", "one"], "/spaces switch two"),
+        &rehearsal(&["--space", "one"], "/spaces switch two"),
         expect![[r#"
             exit 0
             --- stdout
@@ -673,7 +647,7 @@ fn c14_spaces_come_and_go_by_a_command() {
         "#]],
     );
     world.check(
-        &run(&["--space", "one"], "/spaces unload one"),
+        &rehearsal(&["--space", "one"], "/spaces unload one"),
         expect![[r#"
         exit 0
         --- stdout
@@ -681,7 +655,7 @@ fn c14_spaces_come_and_go_by_a_command() {
     "#]],
     );
     world.check(
-        &run(&["--space", "one"], "/spaces unload two"),
+        &rehearsal(&["--space", "one"], "/spaces unload two"),
         expect![[r#"
         exit 1
         --- stderr
@@ -691,7 +665,7 @@ fn c14_spaces_come_and_go_by_a_command() {
     "#]],
     );
     world.check(
-        &run(&[], "/spaces swich two"),
+        &rehearsal(&[], "/spaces swich two"),
         expect![[r#"
         exit 1
         --- stderr
@@ -704,7 +678,7 @@ fn c14_spaces_come_and_go_by_a_command() {
 
 /// A command cannot load hooks that the operator disabled.
 #[test]
-fn l18_c14_no_command_loads_what_is_switched_off() {
+fn l18_c14_spaces_command_cannot_load_hooks_disabled_by_the_operator() {
     let at = world();
     put(&at, "my-space", MY_SPACE);
     at_terminal(&at, &["spaces", "add", "../my-space"], "y");
@@ -719,22 +693,21 @@ fn l18_c14_no_command_loads_what_is_switched_off() {
 
             hint: `cotter commands list` shows what each command is for
         "#]];
-        at.check(&run(&[], &typed), expected);
+        at.check(&rehearsal(&[], &typed), expected);
     }
     at = at.with_env("COTTER_DISABLE_HOOKS", "0");
-    let loaded = at.output(&run(&[], "/spaces switch my-space"));
+    let loaded = at.output(&rehearsal(&[], "/spaces switch my-space"));
     assert!(loaded.status.success(), "{}", at.shown(&loaded));
 }
 
 /// The next process repairs whatever a killed process left.
 #[test]
-fn c14_what_a_killed_process_left_is_put_right() {
+fn c14_leftovers_of_a_killed_spaces_command_are_repaired() {
     let world = world();
     put(&world, "my-space", MY_SPACE);
     let lock = world.path("home/.config/cotter/spaces.lock.json");
     // The space was copied and has no record.
-    alone(
-        &world,
+    world.check_without_terminal(
         &["spaces", "add", "../my-space"],
         expect![[r#"
             exit 3
@@ -757,8 +730,7 @@ fn c14_what_a_killed_process_left_is_put_right() {
           [T]/home/.config/cotter/spaces/my-space
     "#]],
     );
-    alone(
-        &world,
+    world.check_without_terminal(
         &["spaces", "add", "../my-space"],
         expect![[r#"
             exit 3
@@ -774,8 +746,7 @@ fn c14_what_a_killed_process_left_is_put_right() {
     // The space was moved aside and not replaced.
     let place = world.path(&format!("{OWN}/my-space"));
     fs::rename(&place, world.path(&format!("{OWN}/.old-my-space"))).unwrap();
-    alone(
-        &world,
+    world.check_without_terminal(
         &["spaces", "update"],
         expect![[r#"
         exit 0
@@ -786,8 +757,7 @@ fn c14_what_a_killed_process_left_is_put_right() {
     assert!(place.join("manifest.json").exists());
     // The space has a record and no folder.
     fs::remove_dir_all(&place).unwrap();
-    alone(
-        &world,
+    world.check_without_terminal(
         &["spaces", "add", "../my-space"],
         expect![[r#"
             exit 3
@@ -799,8 +769,7 @@ fn c14_what_a_killed_process_left_is_put_right() {
             hint: `cotter trust [T]/home/.config/cotter/spaces/my-space` shows it and asks; `--trust=[HASH][HASH]` trusts it for one run
         "#]],
     );
-    alone(
-        &world,
+    world.check_without_terminal(
         &["spaces", "add", "../my-space"],
         expect![[r#"
         exit 1
@@ -813,8 +782,7 @@ fn c14_what_a_killed_process_left_is_put_right() {
     // The folder has other contents.
     fs::remove_file(&lock).unwrap();
     world.write(&format!("{OWN}/my-space/more"), "");
-    alone(
-        &world,
+    world.check_without_terminal(
         &["spaces", "add", "../my-space"],
         expect![[r#"
         exit 1
@@ -826,8 +794,7 @@ fn c14_what_a_killed_process_left_is_put_right() {
     );
     // The records cannot be read: nothing is changed.
     world.write("home/.config/cotter/spaces.lock.json", r#"{"v": 2, "spaces": []}"#);
-    alone(
-        &world,
+    world.check_without_terminal(
         &["spaces", "remove", "my-space"],
         expect![[r#"
         exit 1
@@ -837,8 +804,7 @@ fn c14_what_a_killed_process_left_is_put_right() {
     );
     assert!(place.exists());
     fs::remove_file(&lock).unwrap();
-    alone(
-        &world,
+    world.check_without_terminal(
         &["spaces", "remove", "my-space"],
         expect![[r#"
         exit 0
@@ -851,7 +817,7 @@ fn c14_what_a_killed_process_left_is_put_right() {
 
 /// A process that an agent starts may look, and adds nothing.
 #[test]
-fn c14_s1_an_agent_adds_no_space() {
+fn c14_s1_agent_cannot_add_or_remove_spaces() {
     let world = world().with_env("COTTER_CALL", "1");
     put(&world, "my-space", MY_SPACE);
     for args in [
@@ -876,7 +842,7 @@ fn c14_s1_an_agent_adds_no_space() {
 
 /// The script in the README, unchanged, in a terminal.
 #[test]
-fn the_page_about_spaces_does_what_it_says() {
+fn space_page_of_the_readme_runs_unchanged() {
     let readme = include_str!("../../../README.md");
     let (_, page) =
         readme.split_once("<!-- spaces: run by a test, as it stands -->\n```sh\n").unwrap();

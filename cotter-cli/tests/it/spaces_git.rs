@@ -11,7 +11,7 @@ use std::{
 use expect_test::expect;
 
 use crate::{
-    spaces::{OWN, alone, at_terminal, put, world},
+    spaces::{OWN, at_terminal, put, world},
     support::World,
     terminal::Screen,
 };
@@ -24,12 +24,12 @@ const FILES: &[(&str, &str)] = &[
 
 /// Runs git in the repository of a world, without the settings of the person who runs the tests.
 fn git(world: &World, args: &[&str]) -> String {
-    let output = asked(world, args);
+    let output = run_git(world, args);
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-fn asked(world: &World, args: &[&str]) -> Output {
+fn run_git(world: &World, args: &[&str]) -> Output {
     Command::new("git")
         .args([
             "-c",
@@ -135,8 +135,7 @@ fn c14_a_space_is_added_updated_and_removed_from_a_repository() {
         "#!/bin/sh\necho '{\"blocked\": true, \"reason\": \"second\"}'\n",
     );
     commit(&world);
-    alone(
-        &world,
+    world.check_without_terminal(
         &["spaces", "update", "ship"],
         expect![[r#"
         exit 3
@@ -231,14 +230,14 @@ fn c14_a_space_is_added_updated_and_removed_from_a_repository() {
 }
 
 #[test]
-fn c14_s12_nothing_in_a_repository_has_a_say() {
+fn c14_s12_git_hooks_and_filters_of_a_space_repository_do_not_run() {
     let (world, address) = repository();
     let mark = world.path("ran");
     let run = format!("touch {}", mark.display());
     for name in ["post-checkout", "post-merge", "reference-transaction", "pre-auto-gc", "fsmonitor"]
     {
-        let hook = world.write(&format!("repo/.git/hooks/{name}"), format!("#!/bin/sh\n{run}\n"));
-        fs::set_permissions(hook, fs::Permissions::from_mode(0o755)).unwrap();
+        let text = format!("#!/bin/sh\n{run}\n");
+        world.write_executable(&format!("repo/.git/hooks/{name}"), text);
     }
     let program = world.path("repo/.git/hooks/fsmonitor").display().to_string();
     world.write(
@@ -265,7 +264,7 @@ fn c14_s12_nothing_in_a_repository_has_a_say() {
         git(&world, &["config", key, value]);
     }
     // Some of the settings would run code in a normal git command.
-    asked(&world, &["status"]);
+    run_git(&world, &["status"]);
     assert!(mark.exists());
     fs::remove_file(&mark).unwrap();
     let added = at_terminal(&world, &["spaces", "add", &address], "y");
@@ -280,7 +279,7 @@ fn c14_s12_nothing_in_a_repository_has_a_say() {
 }
 
 #[test]
-fn c14_s12_what_is_no_revision_no_address_or_no_file_is_refused() {
+fn c14_s12_invalid_revision_address_or_file_of_a_space_is_refused() {
     let (world, address) = repository();
     let mark = world.path("ran");
     let pack = format!("--upload-pack=touch {}", mark.display());
@@ -297,8 +296,7 @@ fn c14_s12_what_is_no_revision_no_address_or_no_file_is_refused() {
         assert_eq!(output.status.code(), Some(2), "{address}");
     }
     assert!(!mark.exists());
-    alone(
-        &world,
+    world.check_without_terminal(
         &["spaces", "add", &address, "--rev", "nowhere"],
         expect![[r#"
         exit 1
@@ -308,8 +306,7 @@ fn c14_s12_what_is_no_revision_no_address_or_no_file_is_refused() {
           caused by: fatal: couldn't find remote ref nowhere
     "#]],
     );
-    alone(
-        &world,
+    world.check_without_terminal(
         &["spaces", "add", &format!("{address}-not")],
         expect![[r#"
         exit 1
@@ -322,8 +319,7 @@ fn c14_s12_what_is_no_revision_no_address_or_no_file_is_refused() {
           caused by: and the repository exists.
     "#]],
     );
-    alone(
-        &world,
+    world.check_without_terminal(
         &["spaces", "add", "../repo", "--rev", "main"],
         expect![[r#"
         exit 2
@@ -342,8 +338,7 @@ fn c14_s12_what_is_no_revision_no_address_or_no_file_is_refused() {
         ],
     );
     git(&world, &["commit", "--quiet", "--message=m"]);
-    alone(
-        &world,
+    world.check_without_terminal(
         &["spaces", "add", &address],
         expect![[r#"
         exit 1
@@ -357,8 +352,7 @@ fn c14_s12_what_is_no_revision_no_address_or_no_file_is_refused() {
     git(&world, &["rm", "--quiet", "--cached", "inner"]);
     symlink("/etc/passwd", world.path("repo/passwd")).unwrap();
     commit(&world);
-    alone(
-        &world,
+    world.check_without_terminal(
         &["spaces", "add", &address],
         expect![[r#"
             exit 1
@@ -372,8 +366,7 @@ fn c14_s12_what_is_no_revision_no_address_or_no_file_is_refused() {
     fs::remove_file(world.path("repo/passwd")).unwrap();
     commit(&world);
     tree_with(&world, ".git", "config");
-    alone(
-        &world,
+    world.check_without_terminal(
         &["spaces", "add", &address],
         expect![[r#"
             exit 1
@@ -383,8 +376,7 @@ fn c14_s12_what_is_no_revision_no_address_or_no_file_is_refused() {
         "#]],
     );
     tree_with(&world, "..", "out");
-    alone(
-        &world,
+    world.check_without_terminal(
         &["spaces", "add", &address],
         expect![[r#"
             exit 1
@@ -418,7 +410,7 @@ fn object(world: &World, rows: &[(&str, &str, &str)]) -> String {
 }
 
 #[test]
-fn c14_an_update_says_what_it_would_take_away_and_what_is_fixed() {
+fn c14_spaces_update_reports_lost_gates_and_pinned_revisions() {
     let (world, address) = repository();
     let first = git(&world, &["rev-parse", "HEAD"]);
     let add = ["spaces", "add", &address, "--rev", &first];
@@ -476,7 +468,7 @@ fn c14_an_update_says_what_it_would_take_away_and_what_is_fixed() {
 }
 
 #[test]
-fn c14_the_short_address_of_a_repository_is_spelled_out() {
+fn c14_short_git_address_error_suggests_the_long_form() {
     let world = world();
     world.check(
         &["spaces", "add", "git@host.example:team/space.git"],
@@ -501,7 +493,7 @@ fn c14_the_short_address_of_a_repository_is_spelled_out() {
 }
 
 #[test]
-fn c14_s6_the_texts_of_a_repository_can_be_read_before_a_yes() {
+fn c14_s6_space_contents_can_be_read_before_the_answer() {
     let (world, address) = repository();
     let mut screen = Screen::new(&world, &["spaces", "add", &address]);
     screen.wait_for("[y]es, [n]o: ");

@@ -18,7 +18,7 @@ fn with<'a>(first: [&'a str; 4], more: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn json_is_one_object() {
+fn json_output_is_one_object() {
     let world = World::new();
     let script = world.script(r#"{"text": "hello \u001b[31m"}"#);
     world.check(&with(JSON, &[&script, "go"]), expect![[r#"
@@ -35,7 +35,7 @@ fn json_is_one_object() {
 }
 
 #[test]
-fn the_stream_is_every_event_and_then_the_result() {
+fn stream_json_is_every_event_and_then_the_result() {
     let world = World::new();
     let script = world.script(
         r#"{"thinking": "hm", "text": "let me see", "calls": [
@@ -78,7 +78,7 @@ fn the_stream_is_every_event_and_then_the_result() {
 }
 
 #[test]
-fn every_line_is_an_event_as_the_format_says() {
+fn stream_json_lines_match_the_event_format() {
     let world = World::new();
     world.settings(r#"{"permissions": {"ask": ["read"]}}"#);
     let script = world.script(
@@ -127,7 +127,7 @@ fn every_line_is_an_event_as_the_format_says() {
 }
 
 #[test]
-fn a_reader_who_leaves_aborts_the_run() {
+fn closed_stdout_aborts_a_stream_json_run() {
     let world = World::new();
     let script = world.script(r#"{"text": "a b c d e f", "delayMs": 100}, {"text": "no"}"#);
     let mut child =

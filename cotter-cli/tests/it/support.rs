@@ -3,6 +3,7 @@
 use std::{
     fs,
     io::Write,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     thread,
@@ -10,6 +11,7 @@ use std::{
 };
 
 use expect_test::Expect;
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 /// An empty home beside a small project.
@@ -52,6 +54,13 @@ impl World {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// Writes an executable file. Returns its path.
+    pub(crate) fn write_executable(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.write(name, text);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         path
     }
 
@@ -101,6 +110,12 @@ impl World {
     /// Runs a command and compares its exit code, stdout and stderr.
     pub(crate) fn check(&self, args: &[&str], expected: Expect) {
         expected.assert_eq(&self.shown(&self.output(args)));
+    }
+
+    /// Runs a command without a terminal, and compares its output.
+    pub(crate) fn check_without_terminal(&self, args: &[&str], expected: Expect) {
+        let output = self.without_terminal(args).stdin(Stdio::null()).output().unwrap();
+        expected.assert_eq(&self.shown(&output));
     }
 
     /// Runs a command with piped input, and compares its output.
@@ -181,6 +196,20 @@ impl World {
         };
         wait_until(has, words);
     }
+}
+
+/// The arguments of a run with the built-in model that needs no provider.
+pub(crate) const REHEARSAL: [&str; 3] = ["-p", "--model", "rehearsal"];
+
+/// Returns the arguments of a rehearsal: these ones, then the prompt.
+pub(crate) fn rehearsal<'a>(more: &[&'a str], prompt: &'a str) -> Vec<&'a str> {
+    [&REHEARSAL, more, &[prompt]].concat()
+}
+
+/// Sends a signal to a child process.
+pub(crate) fn send_signal(child: &Child, signal: Signal) {
+    let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
+    kill_process(pid, signal).unwrap();
 }
 
 /// The pause between two checks of a condition.

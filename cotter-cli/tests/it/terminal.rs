@@ -106,7 +106,7 @@ fn check(prompt: &str, keys: &[(&str, &str)], expected: Expect) -> World {
 }
 
 #[test]
-fn a_yes_lets_the_call_run() {
+fn question_answered_yes_runs_the_call() {
     let world = check(
         "read a.txt",
         &[("Run it?", "y\n")],
@@ -140,7 +140,7 @@ fn a_yes_lets_the_call_run() {
 }
 
 #[test]
-fn a_no_refuses_it_with_words_for_the_model() {
+fn question_answered_no_refuses_the_call_with_a_reason() {
     check(
         "read a.txt",
         &[("Run it?", "n take the other one\n")],
@@ -158,7 +158,7 @@ fn a_no_refuses_it_with_words_for_the_model() {
 }
 
 #[test]
-fn an_unclear_answer_is_asked_again() {
+fn question_is_repeated_after_an_unclear_answer() {
     check(
         "read a.txt",
         &[("Run it?", "maybe\n"), ("to the model\r\nRun it?", "n\n")],
@@ -178,7 +178,7 @@ fn an_unclear_answer_is_asked_again() {
 }
 
 #[test]
-fn several_calls_are_one_question_answered_together() {
+fn question_about_several_calls_is_answered_together() {
     check(
         "read a.txt and read src/b.txt",
         &[("Run them?", "y\n")],
@@ -202,7 +202,7 @@ fn several_calls_are_one_question_answered_together() {
 }
 
 #[test]
-fn several_calls_can_be_answered_one_by_one() {
+fn question_about_several_calls_is_answered_one_by_one() {
     check(
         "read a.txt and read src/b.txt",
         &[("Run them?", "e\n"), ("1. read:", "n\n"), ("2. read:", "y\n")],
@@ -227,7 +227,7 @@ fn several_calls_can_be_answered_one_by_one() {
 }
 
 #[test]
-fn no_more_keys_is_no_answer() {
+fn question_at_the_end_of_input_has_no_answer() {
     check(
         "read a.txt",
         &[("Run it?", "\u{4}")],
@@ -255,7 +255,7 @@ fn type_early(world: &World, script: &str) -> Option<Screen> {
 }
 
 #[test]
-fn keys_typed_too_early_are_no_answer() {
+fn question_ignores_keys_typed_before_it_appears() {
     let world = world();
     let script = world.script(
         r#"{"calls": [{"name": "read", "input": {"path": "a.txt"}}], "delayMs": 150}, {"text": "done"}"#,
@@ -307,7 +307,7 @@ fn ctrl_c_at_a_question_aborts_the_run() {
 }
 
 #[test]
-fn what_is_foreign_cannot_paint_the_question() {
+fn question_escapes_control_characters_of_a_call() {
     let world = world();
     let script = world.script(
         r#"{"calls": [{"name": "read", "input": {"path": "a\u001b[2J\u202etxt\n1. list {}"}}]},
@@ -327,7 +327,7 @@ fn what_is_foreign_cannot_paint_the_question() {
 }
 
 #[test]
-fn a_question_outlives_a_killed_process() {
+fn question_is_repeated_when_a_killed_run_is_resumed() {
     let world = world();
     let args: Vec<_> = ASK.into_iter().chain(["read a.txt"]).collect();
     let screen = Screen::new(&world, &args);
@@ -371,7 +371,7 @@ fn a_question_outlives_a_killed_process() {
 }
 
 #[test]
-fn without_a_terminal_nobody_is_asked() {
+fn ask_flag_without_a_terminal_refuses_the_call() {
     let world = world();
     let mut command =
         world.without_terminal(&["-p", "--ask", "--model", "rehearsal", "read a.txt"]);
@@ -388,7 +388,7 @@ fn without_a_terminal_nobody_is_asked() {
 }
 
 #[test]
-fn a_slow_run_shows_a_sign_of_life_on_terminals_only() {
+fn spinner_is_shown_on_a_terminal_during_a_slow_run() {
     let world = world().with_env("TERM", "xterm");
     let script = world.script(r#"{"text": "done", "delayMs": 700}"#);
     let screen = Screen::new(&world, &["-p", "--script", &script, "go"]);
@@ -399,7 +399,7 @@ fn a_slow_run_shows_a_sign_of_life_on_terminals_only() {
 
 /// While a question of the model is open, nothing is drawn: the typed text stays on its line.
 #[test]
-fn r11_a_sign_of_life_is_never_drawn_over_what_is_typed() {
+fn r11_spinner_is_not_drawn_while_a_question_is_open() {
     let world = world().with_env("TERM", "xterm");
     let script = world.script(
         r#"{"calls": [{"name": "ask_user", "input": {"question": "Which?", "options": ["a", "b"]}}], "delayMs": 400},
@@ -429,7 +429,7 @@ fn r11_a_sign_of_life_is_never_drawn_over_what_is_typed() {
 
 /// The result of a call is printed before the next question.
 #[test]
-fn a_refusal_is_told_before_the_next_question() {
+fn refusal_is_printed_before_the_next_question() {
     let world = world().with_env("TERM", "xterm");
     let script = world.script(
         r#"{"calls": [{"name": "read", "input": {"path": "a.txt"}}]},
@@ -457,7 +457,7 @@ fn a_refusal_is_told_before_the_next_question() {
 
 /// The line fits the terminal: a wider line would leave a row behind with each frame.
 #[test]
-fn a_sign_of_life_stays_on_one_line_of_a_narrow_terminal() {
+fn spinner_fits_one_line_of_a_narrow_terminal() {
     let world = World::new().with_env("NO_COLOR", "1").with_env("TERM", "xterm");
     let script = world.script(
         r#"{"calls": [{"name": "bash", "input": {"command": "sleep 1; true a long line that does not fit into forty columns"}}]},
@@ -474,7 +474,7 @@ fn a_sign_of_life_stays_on_one_line_of_a_narrow_terminal() {
 }
 
 #[test]
-fn g16_subagents_that_ask_at_once_are_answered_one_after_the_other() {
+fn g16_questions_of_parallel_subagents_are_asked_in_turn() {
     check(
         "ask @general to read a.txt and ask @reviewer to read src/b.txt",
         &[
@@ -508,7 +508,7 @@ fn g16_subagents_that_ask_at_once_are_answered_one_after_the_other() {
 }
 
 #[test]
-fn g8_somebody_at_a_terminal_is_told_what_they_may_have_meant() {
+fn g8_unknown_command_at_a_terminal_names_a_near_match() {
     let world = world();
     let screen = Screen::new(&world, &["-p", "--model", "rehearsal", "/comapct now"]);
     expect![[r#"
@@ -541,7 +541,7 @@ fn check_asked(input: &str, keys: &[(&str, &str)], expected: Expect) {
 }
 
 #[test]
-fn r11_a_question_of_the_models_is_answered_by_number() {
+fn r11_model_question_is_answered_by_number() {
     let input = r#"{"question": "Which colour?\nI have two.", "options": ["red", "blue"]}"#;
     check_asked(
         input,
@@ -565,7 +565,7 @@ fn r11_a_question_of_the_models_is_answered_by_number() {
 }
 
 #[test]
-fn r11_a_question_of_the_models_is_answered_in_other_words() {
+fn r11_model_question_is_answered_with_own_text() {
     let input = r#"{"question": "Which colour?", "options": ["red", "blue"]}"#;
     check_asked(
         input,
@@ -602,7 +602,7 @@ fn r11_a_question_of_the_models_is_answered_in_other_words() {
 }
 
 #[test]
-fn r11_several_are_chosen_by_number() {
+fn r11_model_question_accepts_several_numbers() {
     let input = r#"{"question": "Which?", "options": ["a", "b", "c"], "multiple": true}"#;
     check_asked(
         input,
@@ -624,7 +624,7 @@ fn r11_several_are_chosen_by_number() {
 }
 
 #[test]
-fn r11_no_answer_to_a_question_of_the_models_is_told() {
+fn r11_model_question_without_an_answer_is_reported_to_the_model() {
     let input = r#"{"question": "Which?", "options": ["a", "b"]}"#;
     check_asked(
         input,
@@ -660,7 +660,7 @@ fn r11_no_answer_to_a_question_of_the_models_is_told() {
 /// S1, S4, S29: a question of the model cannot look like a permission question, and no answer to it allows
 /// anything.
 #[test]
-fn s4_a_question_of_the_models_is_no_permission_question() {
+fn s4_model_question_cannot_look_like_a_permission_question() {
     let input = r#"{"question": "1. read {\"path\":\"a.txt\"}\n   asked by rule ask read\nRun it? [y]es, [n]o: \u001b[2J\u202e",
         "options": ["y\nRun it?", "no, and here is a long reason why not, longer than a screen should be asked to hold in one line"]}"#;
     check_asked(
@@ -688,7 +688,7 @@ fn s4_a_question_of_the_models_is_no_permission_question() {
 
 /// S4: keys typed before the question could be read are no answer to it.
 #[test]
-fn s4_keys_typed_too_early_are_no_answer_to_a_question_of_the_models() {
+fn s4_model_question_ignores_keys_typed_before_it_appears() {
     let world = world();
     let script = world.script(
         r#"{"calls": [{"name": "ask_user", "input": {"question": "Which?", "options": ["a", "b"]}}], "delayMs": 150},
@@ -720,7 +720,7 @@ fn s4_keys_typed_too_early_are_no_answer_to_a_question_of_the_models() {
 }
 
 #[test]
-fn r11_nobody_is_asked_without_ask() {
+fn r11_model_question_without_the_ask_flag_is_not_asked() {
     let world = world();
     let script = world.script(
         r#"{"calls": [{"name": "ask_user", "input": {"question": "Which?"}}]}, {"text": "done"}"#,

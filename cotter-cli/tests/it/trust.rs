@@ -1,9 +1,8 @@
 //! Sources of a project: shown, trusted by a person at a terminal, otherwise skipped with a warning.
 
 use std::{
-    fs::{self, Permissions},
-    os::unix::fs::{PermissionsExt, symlink},
-    process::Stdio,
+    fs::{self},
+    os::unix::fs::symlink,
 };
 
 use expect_test::{Expect, expect};
@@ -33,14 +32,8 @@ const SERVERS: &str = r#"{"mcpServers": {
 fn world() -> World {
     let world = World::new().with_env("NO_COLOR", "1");
     world.write("project/.cotter/settings.json", SETTINGS);
-    let hook = world.write("project/.cotter/hooks/check.sh", "#!/bin/sh\nexit 0\n");
-    fs::set_permissions(hook, Permissions::from_mode(0o755)).unwrap();
+    world.write_executable("project/.cotter/hooks/check.sh", "#!/bin/sh\nexit 0\n");
     world
-}
-
-fn without_terminal(world: &World, args: &[&str], expected: Expect) {
-    let output = world.without_terminal(args).stdin(Stdio::null()).output().unwrap();
-    expected.assert_eq(&world.shown(&output));
 }
 
 /// Types an answer to each question.
@@ -67,13 +60,12 @@ fn run<'a>(more: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn s6_what_a_project_brings_is_shown_whole() {
+fn s6_trust_print_shows_all_contents_of_the_project_sources() {
     let world = world();
     world.write("project/.mcp.json", SERVERS);
     world.write("project/src/.cotter/skills/x/SKILL.md", "---\nname: x\n---\n");
     world.write("project/.cotter/\u{1b}[31m", "");
-    without_terminal(
-        &world,
+    world.check_without_terminal(
         &["trust", "--print"],
         expect![[r#"
             exit 0
@@ -142,7 +134,7 @@ fn s6_what_a_project_brings_is_shown_whole() {
 }
 
 #[test]
-fn s6_a_person_says_yes_and_a_change_asks_again() {
+fn s6_trusted_source_is_asked_about_again_after_a_change() {
     let world = world();
     at_terminal(
         &world,
@@ -379,10 +371,9 @@ fn s6_a_person_says_yes_and_a_change_asks_again() {
 }
 
 #[test]
-fn s8_without_a_person_nothing_is_trusted_but_by_its_hash() {
+fn s8_without_a_terminal_trust_needs_the_hash() {
     let world = world();
-    without_terminal(
-        &world,
+    world.check_without_terminal(
         &["trust"],
         expect![[r#"
         exit 3
@@ -393,8 +384,7 @@ fn s8_without_a_person_nothing_is_trusted_but_by_its_hash() {
         hint: `cotter trust --print` shows what is here and its hash; `--trust=HASH` trusts that for one run
     "#]],
     );
-    without_terminal(
-        &world,
+    world.check_without_terminal(
         &run(&[]),
         expect![[r#"
             exit 0
@@ -408,8 +398,7 @@ fn s8_without_a_person_nothing_is_trusted_but_by_its_hash() {
             warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
         "#]],
     );
-    without_terminal(
-        &world,
+    world.check_without_terminal(
         &run(&["--trust"]),
         expect![[r#"
         exit 3
@@ -420,8 +409,7 @@ fn s8_without_a_person_nothing_is_trusted_but_by_its_hash() {
         hint: `cotter trust --print` shows what is here and its hash; `--trust=HASH` trusts that for one run
     "#]],
     );
-    without_terminal(
-        &world,
+    world.check_without_terminal(
         &run(&["--require-trust"]),
         expect![[r#"
             exit 3
@@ -433,8 +421,7 @@ fn s8_without_a_person_nothing_is_trusted_but_by_its_hash() {
         "#]],
     );
     let named = format!("--trust={}", hash(&world));
-    without_terminal(
-        &world,
+    world.check_without_terminal(
         &run(&[&named, "--require-trust"]),
         expect![[r#"
         exit 0
@@ -456,8 +443,7 @@ fn s8_without_a_person_nothing_is_trusted_but_by_its_hash() {
     "#]],
     );
     world.write("project/.cotter/x", "");
-    without_terminal(
-        &world,
+    world.check_without_terminal(
         &run(&[&named]),
         expect![[r#"
         exit 3
@@ -467,8 +453,7 @@ fn s8_without_a_person_nothing_is_trusted_but_by_its_hash() {
         hint: `cotter trust --print` shows what is here
     "#]],
     );
-    without_terminal(
-        &world,
+    world.check_without_terminal(
         &run(&["--trust=abc"]),
         expect![[r#"
         exit 2
@@ -481,7 +466,7 @@ fn s8_without_a_person_nothing_is_trusted_but_by_its_hash() {
 }
 
 #[test]
-fn s8_a_bare_trust_asks_before_the_run() {
+fn s8_trust_flag_without_a_hash_asks_before_the_run() {
     let world = world();
     at_terminal(
         &world,
@@ -560,7 +545,7 @@ fn s8_a_bare_trust_asks_before_the_run() {
 
 /// A named space is not skipped silently.
 #[test]
-fn safe_mode_takes_no_space() {
+fn safe_mode_with_a_space_is_a_usage_error() {
     world().check(
         &["-p", "--model", "rehearsal", "--safe-mode", "--space", "deploy", "read a.txt"],
         expect![[r#"
@@ -575,7 +560,7 @@ fn safe_mode_takes_no_space() {
 
 /// S1: no process that an agent starts gives or withdraws trust.
 #[test]
-fn s1_an_agent_may_look_at_what_is_trusted_and_no_more() {
+fn s1_agent_can_print_trust_and_cannot_change_it() {
     let world = world().with_env("COTTER_CALL", "c1");
     let named = format!("--trust={}", hash(&world));
     for args in [
@@ -602,7 +587,7 @@ fn s1_an_agent_may_look_at_what_is_trusted_and_no_more() {
 }
 
 #[test]
-fn s6_what_cannot_be_trusted_is_told_by_its_place() {
+fn s6_source_that_cannot_be_trusted_is_reported_with_its_place() {
     let link = world();
     symlink("/etc/passwd", link.path("project/.cotter/hooks/data")).unwrap();
     link.check(
@@ -668,7 +653,7 @@ fn s6_what_cannot_be_trusted_is_told_by_its_place() {
 }
 
 #[test]
-fn s6_a_folder_that_brings_nothing_asks_for_nothing() {
+fn s6_empty_source_needs_no_trust() {
     let world = World::new();
     fs::create_dir_all(world.path("project/.cotter/hooks")).unwrap();
     world.check(
@@ -734,7 +719,7 @@ fn s6_a_folder_that_brings_nothing_asks_for_nothing() {
 
 /// A folder that is gone can still be untrusted.
 #[test]
-fn s6_trust_is_taken_back_by_name() {
+fn s6_untrust_works_for_a_deleted_folder() {
     let world = world();
     at_terminal(
         &world,
@@ -816,7 +801,7 @@ fn s6_trust_is_taken_back_by_name() {
 
 /// Everything that would run is shown, or nothing is trusted: a link cannot hide a declaration.
 #[test]
-fn s6_what_is_declared_behind_a_link_cannot_be_trusted() {
+fn s6_source_with_a_linked_declaration_cannot_be_trusted() {
     for (link, to) in [
         (".agents/plugins", "real"),
         (".agents/plugins/p", "../real/p"),
@@ -845,7 +830,7 @@ fn s6_what_is_declared_behind_a_link_cannot_be_trusted() {
 
 /// A plugin that a project enables is named before it is trusted.
 #[test]
-fn s6_a_plugin_that_is_switched_on_is_shown() {
+fn s6_trust_print_names_enabled_plugins() {
     let world = World::new().with_env("NO_COLOR", "1");
     let settings = r#"{"enabledPlugins": {"plug@m": true, "other@m": false}}"#;
     world.write("project/.claude/settings.json", settings);
@@ -856,7 +841,7 @@ fn s6_a_plugin_that_is_switched_on_is_shown() {
 
 /// Everything that would run can be read before a yes, whatever bytes it contains.
 #[test]
-fn s6_s29_all_texts_are_shown_to_who_wants_to_read_them() {
+fn s6_s29_all_file_contents_can_be_shown_before_trust() {
     let world = world();
     world.write(
         "project/.cotter/hooks/check.sh",
@@ -1056,7 +1041,7 @@ fn s6_s29_all_texts_are_shown_to_who_wants_to_read_them() {
 
 /// A trusted source may have held a gate: if its contents are lost, nothing starts.
 #[test]
-fn s6_what_was_trusted_and_cannot_be_had_stops_the_start() {
+fn s6_lost_contents_of_a_trusted_source_stop_the_start() {
     let world = world();
     let store = world.path("home/.local/share/cotter/trust");
     let mut screen = Screen::new(&world, &["trust"]);

@@ -1,31 +1,11 @@
 #![expect(clippy::too_many_lines, reason = "whole outputs stand in the tests")]
 
-use std::{fmt::Write, fs, path::Path};
+use std::{fmt::Write, path::Path};
 
+use cotter_test::write_files;
 use expect_test::expect;
-use tempfile::TempDir;
 
 use super::*;
-
-/// Creates a folder with files; a name that ends in `!` is an executable file.
-fn folder(files: &[(&str, &str)]) -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    for (name, text) in files {
-        put(&folder, name, text.as_bytes());
-    }
-    folder
-}
-
-fn put(folder: &TempDir, name: &str, bytes: &[u8]) {
-    let path = folder.path().join(name.trim_end_matches('!'));
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(&path, bytes).unwrap();
-    #[cfg(unix)]
-    if name.ends_with('!') {
-        let program = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        fs::set_permissions(&path, program).unwrap();
-    }
-}
 
 /// Shows the result of `check` for a path.
 fn show_check(root: &Path, path: &Path) -> String {
@@ -42,7 +22,7 @@ fn show_check(root: &Path, path: &Path) -> String {
 }
 
 #[test]
-fn c14_what_declares_hooks_is_checked_file_by_file() {
+fn c14_check_reports_every_file_that_declares_hooks() {
     let files = [
         (
             ".cotter/settings.json",
@@ -59,7 +39,8 @@ fn c14_what_declares_hooks_is_checked_file_by_file() {
         ("loose/.cotter/settings.json", r#"{"roots": []}"#),
         ("empty/x.txt", ""),
     ];
-    let folder = folder(&files);
+    let folder = tempfile::tempdir().unwrap();
+    write_files(folder.path(), &files);
     let root = folder.path();
     let mut out = String::new();
     for name in [

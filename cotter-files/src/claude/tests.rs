@@ -56,7 +56,7 @@ fn told(
 }
 
 #[test]
-fn b3_what_the_hook_of_each_event_reads() {
+fn b3_hook_input_of_each_claude_event() {
     use ClaudeEvent as E;
     use PointId as P;
     told(
@@ -272,7 +272,7 @@ fn called(tool: &str, input: Value, expected: Expect) {
 }
 
 #[test]
-fn b3_our_calls_in_their_words() {
+fn b3_calls_are_converted_to_claude_tools() {
     called(
         "bash",
         json!({"command": "ls", "timeout_ms": 100, "cwd": "sub"}),
@@ -420,7 +420,7 @@ fn put_back(tool: &str, mut input: Value, part: usize, updated: Value, expected:
 }
 
 #[test]
-fn b3_what_a_hook_makes_of_a_call_is_put_into_ours() {
+fn b3_rewritten_claude_input_is_converted_back() {
     let bash = || json!({"command": "ls", "cwd": "sub"});
     put_back(
         "bash",
@@ -566,7 +566,7 @@ const ALL: &[ClaudeEvent] = &[
 ];
 
 #[test]
-fn b3_what_each_event_makes_of_each_outcome() {
+fn b3_exit_code_and_output_are_interpreted_per_claude_event() {
     let (ok, two, one) = (ProcessExit::Code(0), ProcessExit::Code(2), ProcessExit::Code(1));
     heard(
         ALL,
@@ -868,7 +868,7 @@ fn said(exit: ProcessExit, stdout: &str, expected: Expect) {
 }
 
 #[test]
-fn b3_decisions_before_a_tool() {
+fn b3_pre_tool_use_decisions_are_interpreted() {
     let reason = r#""permissionDecisionReason": "why""#;
     decided(&format!(r#""permissionDecision": "deny", {reason}"#), expect![[r#"block "why""#]]);
     decided(&format!(r#""permissionDecision": "ask", {reason}"#), expect![[r#"ask "why""#]]);
@@ -984,7 +984,7 @@ fn b3_a_malformed_deny_denies_and_a_malformed_allow_allows_nothing() {
 }
 
 #[test]
-fn b3_answers_to_a_question() {
+fn b3_permission_request_decisions_are_interpreted() {
     let check = |decision: &str, expected: Expect| {
         let stdout = format!(
             r#"{{"hookSpecificOutput": {{"hookEventName": "PermissionRequest", "decision": {decision}}}}}"#
@@ -1061,7 +1061,7 @@ fn hook_line(hook: &CommandHook) -> String {
 }
 
 #[test]
-fn b3_entries_as_published() {
+fn b3_published_claude_hook_entries_are_read() {
     check(
         r#"{"permissions": {}, "hooks": {
             "PreToolUse": [
@@ -1086,7 +1086,7 @@ fn b3_entries_as_published() {
 }
 
 #[test]
-fn b3_what_is_not_honoured_is_told_and_no_gate_is_lost() {
+fn b3_unsupported_claude_entries_are_reported_and_keep_their_gate() {
     check(
         r#"{"hooks": {
             "PreToolUse": [
@@ -1172,7 +1172,7 @@ fn b3_what_is_not_honoured_is_told_and_no_gate_is_lost() {
 }
 
 #[test]
-fn b3_the_same_handler_is_one_hook() {
+fn b3_equal_handlers_of_one_event_become_one_hook() {
     check(
         r#"{"hooks": {"PreToolUse": [
             {"matcher": "Bash", "hooks": [{"type": "command", "command": "./a"}, {"type": "command", "command": "./a", "timeout": 900}]},
@@ -1188,7 +1188,7 @@ fn b3_the_same_handler_is_one_hook() {
 }
 
 #[test]
-fn b3_of_too_many_hooks_none_is_lost_silently() {
+fn b3_gates_beyond_the_hook_limit_block_and_are_reported() {
     let handlers: Vec<_> =
         (0..600).map(|n| json!({"type": "command", "command": format!("./h{n}")})).collect();
     let groups = json!([{"matcher": "Bash", "hooks": handlers}]);
@@ -1225,7 +1225,7 @@ fn b3_the_same_hook_of_two_files_runs_once() {
 }
 
 #[test]
-fn b3_a_hook_that_nobody_waited_for_decides_nothing() {
+fn b3_async_claude_hook_decides_nothing() {
     let check = |more: &str, expected: Expect| {
         let text = format!(
             r#"{{"hooks": {{"PreToolUse": [{{"hooks": [{{"type": "command", "command": "./a", {more}}}]}}]}}}}"#
@@ -1253,7 +1253,7 @@ fn b3_a_hook_that_nobody_waited_for_decides_nothing() {
 }
 
 #[test]
-fn b3_one_word_makes_every_failure_block() {
+fn b3_on_failure_block_applies_to_every_hook_of_the_file() {
     let source = ClaudeFile::new("settings.json").with_on_failure(OnFailure::Block);
     check_of(
         &source,
@@ -1269,7 +1269,7 @@ fn b3_one_word_makes_every_failure_block() {
 }
 
 #[test]
-fn s7_placeholders_are_filled_where_they_mean_nothing_else() {
+fn s7_placeholders_are_replaced_without_changing_shell_syntax() {
     let check = |project: &str, handler: &str, expected: Expect| {
         let plugin = PluginPaths { root: "/plug in".into(), data: Some("/data".into()) };
         let source = ClaudeFile::new("hooks.json").with_plugin(plugin);
@@ -1301,7 +1301,7 @@ fn s7_placeholders_are_filled_where_they_mean_nothing_else() {
 
 /// A refusal counts at any position and in any spelling.
 #[test]
-fn b3_a_deny_in_the_wrong_place_denies() {
+fn b3_misplaced_deny_still_denies() {
     for said in [
         r#"{"hookSpecificOutput":[{"permissionDecision":"deny"}]}"#,
         r#"{"hookSpecificOutput":{"PreToolUse":{"permissionDecision":"deny"}}}"#,

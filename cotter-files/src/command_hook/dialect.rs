@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn l8_the_stricter_of_exit_code_and_json_stands() {
+    fn l8_stricter_of_exit_code_and_json_wins() {
         let (ok, bad) = (ProcessExit::Code(0), ProcessExit::Code(3));
         let cotter = Dialect::Cotter;
         check(&cotter, ok, "", "noise", expect!["pass"]);
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn l8_half_an_object_is_no_answer() {
+    fn l8_incomplete_json_answer_is_a_failure() {
         let ok = ProcessExit::Code(0);
         let broken = expect![[
             "failure: what it said begins with `{` and is not JSON: EOF while parsing a value at line 1 column 12"
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failing_hook_does_not_keep_the_model_going() {
+    fn failed_turn_end_hook_does_not_continue_the_run() {
         let end = PointId::TurnEnd;
         let failed = expect!["failure: it exited with code 1: Traceback"];
         check_at(end, &Dialect::Cotter, ProcessExit::Code(1), b"", "Traceback", failed);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn c5_a_space_blocks_and_modifies() {
+    fn c5_space_dialect_blocks_and_modifies() {
         let ok = ProcessExit::Code(0);
         let space = Dialect::Space;
         check(&space, ok, r#"{"blocked":true,"reason":"no"}"#, "", expect!["block: no"]);

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn b3_a_hook_is_called_after_its_file_and_inline_code_after_its_first_word() {
+    fn b3_hook_is_named_after_its_script_or_its_first_word() {
         check(
             &[
                 "python3 \"$CLAUDE_PROJECT_DIR\"/.claude/hooks/guard.py --strict",

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn c11_language_and_framework_are_what_the_files_tell() {
+    fn c11_language_and_framework_are_detected_from_files() {
         let check = |files: &[(&str, &str)], language: &str, framework: &str| {
             let folder = tempfile::tempdir().unwrap();
             for (name, text) in files {
@@ -162,7 +162,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn c11_a_link_tells_nothing() {
+    fn c11_linked_project_file_is_ignored() {
         let folder = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink("/etc/passwd", folder.path().join("Cargo.toml")).unwrap();
         assert_eq!(detect(folder.path()).language, "unknown");

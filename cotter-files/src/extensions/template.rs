@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn c11_arguments_are_filled_in_as_far_as_they_were_passed() {
+    fn c11_argument_placeholders_are_replaced_by_passed_arguments() {
         let check = |text: &str, arguments: &str, expected: &str| {
             assert_eq!(shown(text, arguments), expected, "{text} with {arguments}");
         };
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn c11_variables_are_filled_in_once_and_unknown_ones_stay() {
+    fn c11_variables_are_replaced_once_and_unknown_variables_stay() {
         let check = |text: &str, expected: &str| assert_eq!(shown(text, ""), expected, "{text}");
         check("{{project_name}} at {{ project_path }}", "my-app at /work/my-app");
         check("{{language}}/{{framework}}", "rust/{{mode}}");
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn s19_where_quotes_would_not_hold_an_argument_nothing_runs() {
+    fn s19_command_with_an_argument_inside_quotes_does_not_run() {
         check("!`echo '$1'`", "x", expect!["«not echo '$1': an argument stands within quotes»"]);
         check(
             "!`echo \"a $1\"`",
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn c9_commands_stand_apart_and_not_in_fenced_code() {
+    fn c9_inline_commands_need_a_blank_before_and_are_ignored_in_code() {
         check("a!`x` b", "", expect!["a!`x` b"]);
         check("```\n!`x`\n```\n!`y`", "", expect!["```\n!`x`\n```\n«y»"]);
         check("~~~~\n```\n!`x`\n~~~~\n!`y`", "", expect!["~~~~\n```\n!`x`\n~~~~\n«y»"]);

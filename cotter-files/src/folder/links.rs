@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s3_what_a_project_brings_is_told_by_where_the_way_leads() {
+    fn s3_path_that_leads_through_the_project_belongs_to_it() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         let project = root.join("project");

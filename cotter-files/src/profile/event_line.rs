@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn s28_secrets_are_taken_out_of_texts_names_and_numbers() {
+    fn s28_event_line_redacts_texts_names_and_numbers() {
         check(
             &payload(),
             expect![[
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn s21_after_a_secret_was_read_contents_stay_here() {
+    fn s21_event_line_without_contents_keeps_names_and_sizes() {
         check(
             &without_contents(&payload()),
             expect![[
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_is_cut_and_what_is_longer_left_out() {
+    fn event_line_cuts_long_texts_and_drops_longer_contents() {
         let redactor = Redactor::new();
         let long = |count: usize| {
             let texts: Vec<_> = (0..count).map(|_| "x".repeat(2 * TEXT_BYTES)).collect();
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn l17_a_log_has_names_and_sizes_and_no_contents() {
+    fn l17_log_summary_has_names_and_sizes_and_no_contents() {
         let secret = "the launch is at noon";
         let events = [
             json!({"event": "session.start", "model": "lab/m"}),

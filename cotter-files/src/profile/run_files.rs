@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn s28_lines_are_added_to_files_of_their_owner_alone() {
+    fn s28_run_files_are_appended_with_owner_only_permissions() {
         let world = world();
         world.append("runs/a/b.jsonl").unwrap();
         world.append("runs/a/b.jsonl").unwrap();
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn s34_no_link_is_followed_and_only_files_are_written() {
+    fn s34_run_file_behind_a_link_is_refused() {
         let at = world();
         symlink(at.root.join("elsewhere"), at.profile("runs")).unwrap();
         at.refuses("runs/new.jsonl");
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_any_size_is_added_to() {
+    fn run_file_of_any_size_is_appended_to() {
         let world = world();
         fs::create_dir(world.profile("runs")).unwrap();
         let file = fs::File::create(world.profile("runs/big.jsonl")).unwrap();

@@ -50,7 +50,7 @@ fn check(files: &str, expected: Expect) {
 }
 
 #[test]
-fn l19_what_is_not_understood_is_an_error_with_its_place() {
+fn l19_invalid_profile_values_are_errors_with_their_place() {
     check(
         r#"
         []
@@ -178,7 +178,7 @@ fn l19_what_is_not_understood_is_an_error_with_its_place() {
 }
 
 #[test]
-fn l19_tools_and_approve_stand_where_tools_are() {
+fn l19_profile_tools_and_approve_are_allowed_only_at_tool_points() {
     check(
         r#"
         {"hooks": {"onStart": [{"action": "log", "tools": ["read"]}]}}
@@ -232,7 +232,7 @@ fn l19_tools_and_approve_stand_where_tools_are() {
 }
 
 #[test]
-fn s34_lines_are_kept_below_runs_and_nowhere_else() {
+fn s34_save_json_path_must_be_below_runs() {
     let paths = [
         "",
         " ",
@@ -358,7 +358,7 @@ fn s34_lines_are_kept_below_runs_and_nowhere_else() {
 }
 
 #[test]
-fn s34_webhooks_are_https_addresses_of_hosts_that_may_be_told() {
+fn s34_webhook_url_must_be_https_to_an_allowed_host() {
     let urls = [
         "",
         "not a url",
@@ -473,7 +473,7 @@ fn s34_webhooks_are_https_addresses_of_hosts_that_may_be_told() {
 }
 
 #[test]
-fn l18_commands_are_the_operators_to_allow() {
+fn l18_profile_command_needs_the_operators_grant() {
     let file = |command: &str| {
         format!(r#"{{"hooks": {{"onToolCall": [{{"action": "command", "command": {command}}}]}}}}"#)
     };
@@ -498,7 +498,7 @@ fn l18_commands_are_the_operators_to_allow() {
 }
 
 #[test]
-fn l15_a_profile_says_who_an_agent_is() {
+fn l15_profile_configures_the_agent() {
     let text = r#"{
         "$schema": "x", "name": "auditor", "description": "d", "model": "lab/m", "systemPrompt": "Be brief.",
         "tools": ["read", "mcp__*"], "skills": ["style"], "mode": "review", "maxTurns": 4,
@@ -546,7 +546,7 @@ fn l15_a_profile_says_who_an_agent_is() {
 }
 
 #[test]
-fn s3_a_looser_mode_or_level_is_an_error() {
+fn s3_looser_mode_or_level_in_a_profile_is_an_error() {
     let loose = read(
         r#"{"permissions": {"mode": "ask", "level": "permissive"}}"#,
         ProfileGrants::for_inspection(),

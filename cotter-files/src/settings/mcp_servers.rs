@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_are_read() {
+    fn mcp_servers_are_read() {
         check(
             r#"{
                 "notes": {"command": "npx", "args": ["-y", "x@1"], "env": {"TOKEN": "hush"}, "cwd": "sub"},
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_name_their_place() {
+    fn mcp_server_errors_name_their_place() {
         check(r#"[]"#, expect!["error: mcp.json:1:1: $: expected an object, found a list"]);
         check(
             r#"{"a": {"comand": "x"}}"#,
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_in_values_name_their_place_and_no_secret() {
+    fn mcp_server_value_errors_name_their_place_and_no_secret() {
         check(
             r#"{"a": {"url": "ftp://hush@y/"}}"#,
             expect![
@@ -521,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_entry_of_a_name_wins() {
+    fn nearest_mcp_server_of_a_name_wins() {
         let server = |name: &str, command: &str| {
             let (args, env, cwd) = (vec![], BTreeMap::new(), None);
             let command = command.into();

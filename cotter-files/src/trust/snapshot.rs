@@ -500,7 +500,7 @@ mod tests {
     /// The `runs` folders are skipped only in a source that runs from its copy; elsewhere code would escape
     /// review.
     #[test]
-    fn s6_what_profiles_keep_is_no_part_of_what_is_trusted() {
+    fn s6_runs_folders_of_profiles_are_not_part_of_the_snapshot() {
         use std::fs;
         let folder = tempfile::tempdir().unwrap();
         for source in [".cotter", ".claude", "agents"] {
@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn s6_a_link_is_followed_to_where_it_really_leads() {
+    fn s6_snapshot_follows_links_to_their_real_target() {
         let tree = items(&[
             ("file", file()),
             ("p/q/x", file()),
@@ -576,7 +576,7 @@ mod tests {
     proptest! {
         /// A difference in names, bytes, kinds, modes or links changes the hash.
         #[test]
-        fn s6_two_listings_have_one_hash_only_where_they_are_the_same(
+        fn s6_snapshot_hashes_are_equal_only_for_equal_items(
             one in any_items(),
             other in any_items(),
         ) {
@@ -584,7 +584,7 @@ mod tests {
         }
 
         #[test]
-        fn s6_any_single_change_is_another_hash(
+        fn s6_any_single_change_changes_the_snapshot_hash(
             items in any_items(),
             at in any::<prop::sample::Index>(),
             bit in 0u8..8,
@@ -620,7 +620,7 @@ mod tests {
         }
 
         #[test]
-        fn s6_a_hash_is_read_as_it_is_written(items in any_items()) {
+        fn s6_snapshot_hash_survives_printing_and_parsing(items in any_items()) {
             let hash = hash(&items);
             prop_assert_eq!(hash.to_string().parse(), Ok(hash));
             prop_assert!(hash.to_string()[1..].parse::<Hash>().is_err());

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn hot_reload_a_change_is_noticed_however_it_is_made() {
+    async fn hot_reload_notices_every_kind_of_change() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         let (file, extensions) = (root.join("home/settings.json"), root.join("p/.cotter"));
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn hot_reload_what_holds_the_same_has_not_changed() {
+    async fn hot_reload_ignores_a_rewrite_with_equal_contents() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         let file = root.join("settings.json");
@@ -325,7 +325,7 @@ mod tests {
 
     #[cfg(unix)]
     #[tokio::test]
-    async fn hot_reload_a_link_is_watched_where_it_leads() {
+    async fn hot_reload_watches_the_target_of_a_link() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         fs::create_dir_all(root.join("dotfiles")).unwrap();

@@ -2,11 +2,7 @@
 
 use std::{fmt::Write, future::Future, path::Path, pin::Pin, sync::Arc, time::Duration};
 
-use cotter::{
-    Agent, Origin, Owner, Session, Workspace,
-    hooks::ui::{self, Question, QuestionAnswer, Ui},
-    permission::Zone,
-};
+use cotter::{Agent, Origin, Owner, Workspace, permission::Zone};
 use cotter_files::{
     command_hook::{
         self, HookHost, HookLocation, ProcessExit, ProcessOutput, ProcessSpec, ResidentProcess,
@@ -14,52 +10,12 @@ use cotter_files::{
     },
     document::Document,
 };
-use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{Diary, Scripted, Step, fresh, nap, transcript, working_agent};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-use crate::kit::{Diary, fresh, nap, probe};
-
 fn user() -> Owner {
     Owner::new(Origin::User, "settings.json")
-}
-
-/// A scripted person who records every notice and question in a diary.
-struct Person {
-    scripted: ScriptedUi,
-    diary: Diary,
-}
-
-impl Ui for Person {
-    fn present(&self) -> bool {
-        true
-    }
-
-    fn ask(&self, question: Arc<Question>) -> ui::UiFuture<'_, Option<QuestionAnswer>> {
-        for call in &question.calls {
-            let asks = call.asks.iter().map(|ask| format!("{}: {}", ask.by, ask.reason));
-            let asks = asks.collect::<Vec<_>>().join("; ");
-            self.diary.add(format!("person asked: {} <- {asks}", call.preview));
-        }
-        self.scripted.ask(question)
-    }
-
-    fn notify(&self, text: &str) {
-        self.diary.add(format!("person told: {text}"));
-    }
-}
-
-/// Creates an agent that calls `work {"n": 1}` in each of `runs` runs, with a person who says yes.
-async fn call(zone: Zone, diary: &Diary, runs: usize) -> (Agent, Session) {
-    let steps = (0..runs).flat_map(|_| [Step::call("work", json!({"n": 1})), Step::text("done")]);
-    let person = Person { scripted: ScriptedUi::new(vec![Said::Yes; runs]), diary: diary.clone() };
-    let agent = Agent::builder(Scripted::new(steps))
-        .ui(person)
-        .tool(probe("work", zone, diary))
-        .build()
-        .unwrap();
-    let session = fresh(&agent).await;
-    (agent, session)
 }
 
 /// A simulated program. `says` returns its answer to the question with that number; the diary records each
@@ -132,14 +88,14 @@ fn declare(agent: &Agent, owner: Owner, hooks: &Value, starts: Pretended) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l7_a_failure_passes_only_where_the_entry_says_so_and_a_person_is_told() {
+async fn l7_hook_failure_passes_only_with_on_failure_pass_and_is_reported() {
     let mut shown = String::new();
     let fails: fn(u64) -> Result<Value, String> = |_| Err("it is not there".into());
     let silent: fn(u64) -> Result<Value, String> = |_| Ok(Value::Null);
     for (says, serve) in [(fails, false), (silent, false), (fails, true), (silent, true)] {
         for on_failure in ["block", "pass"] {
             let diary = Diary::default();
-            let (agent, session) = call(Zone::Safe, &diary, 1).await;
+            let (agent, session) = working_agent(Zone::Safe, &diary, 1).await;
             let entry = json!({
                 "name": "hook", "command": "./check", "serve": serve, "onFailure": on_failure,
             });
@@ -198,9 +154,9 @@ async fn l7_a_failure_passes_only_where_the_entry_says_so_and_a_person_is_told()
 
 /// A question has its own id, which a resident program gets besides the number of its line.
 #[tokio::test(start_paused = true)]
-async fn s4_s23_a_question_keeps_its_id_beside_the_number_of_the_line() {
+async fn s4_s23_resident_hook_gets_the_question_id_besides_the_line_id() {
     let diary = Diary::default();
-    let (agent, session) = call(Zone::External, &diary, 1).await;
+    let (agent, session) = working_agent(Zone::External, &diary, 1).await;
     let says = |id| Ok(json!({"id": id, "answer": "yes"}));
     let entry = json!({"name": "hook", "command": "./check", "serve": true});
     let starts = Pretended { diary: diary.clone(), says };
@@ -217,7 +173,7 @@ async fn s4_s23_a_question_keeps_its_id_beside_the_number_of_the_line() {
 
 /// Several parallel calls ask one program one after another, and each gets its own answer.
 #[tokio::test(start_paused = true)]
-async fn s23_a_program_that_stays_is_asked_one_question_at_a_time() {
+async fn s23_resident_hook_is_asked_one_question_at_a_time() {
     let diary = Diary::default();
     let calls = Step::call("nap", json!({})).and_call("nap", json!({})).and_call("nap", json!({}));
     let agent = Agent::builder(Scripted::new([calls, Step::text("done")]))
@@ -260,7 +216,7 @@ async fn s23_a_program_that_stays_is_asked_one_question_at_a_time() {
 
 /// Entries with the same name, or with the same program, get different names.
 #[test]
-fn l7_hooks_of_one_name_are_told_apart() {
+fn l7_hooks_of_the_same_name_get_distinct_names() {
     let hooks = json!({
         "tool.pre": [
             {"command": "./check.sh"},
@@ -295,7 +251,7 @@ fn check_entry(text: &str, expected: Expect) {
 }
 
 #[test]
-fn l19_entries_are_read_strictly() {
+fn l19_hook_entries_are_read_strictly() {
     check_entry(
         r#"{"tool.pre": [{"command": "./check.sh --fast"}]}"#,
         expect![[r#"

@@ -24,7 +24,7 @@ async fn check(example: impl Future<Output = Result<String, Box<dyn Error>>>, ex
 }
 
 #[tokio::test]
-async fn c14_a_space_comes_and_goes() {
+async fn c14_space_example_loads_and_unloads() {
     check(space::run(), expect![[r#"
         before: [], a call: pass ""
         loaded: ["tides by space:harbour (harbour)", "pilot by space:harbour (harbour)"], a call: block "nothing is started here"
@@ -33,7 +33,7 @@ async fn c14_a_space_comes_and_goes() {
 }
 
 #[tokio::test]
-async fn skills_of_a_folder_come_and_go_together() {
+async fn skill_files_example_loads_and_unloads() {
     check(
         skill_files::run(),
         expect![[r#"

@@ -16,12 +16,10 @@ use cotter_files::{
     check::{self, CheckedFile},
     extensions::{self, Diagnostic, FileKind, LoadContext, LoadedFolder, TakenNames, memory},
 };
-use cotter_test::{Recording, Scripted, Step};
+use cotter_test::{Recording, Scripted, Step, ending, fresh};
 use expect_test::{Expect, expect};
 use serde_json::json;
 use tempfile::TempDir;
-
-use crate::kit::{ending, fresh};
 
 /// A skill with triggers, agents, tags and a variable.
 const DOCKER_DEPLOY: &str = include_str!("../data/docker-deploy.md");
@@ -37,7 +35,7 @@ fn tree(files: &[(&str, &str)]) -> TempDir {
     folder
 }
 
-fn told(root: &Path, diagnostics: &[Diagnostic]) -> String {
+fn show_diagnostics(root: &Path, diagnostics: &[Diagnostic]) -> String {
     let root = [root.to_owned(), root.canonicalize().unwrap()];
     let line = |told: &Diagnostic| {
         let mut shown = format!("{}: {told}\n", told.severity.as_str());
@@ -89,7 +87,7 @@ fn shown(folder: &TempDir, loaded: &LoadedFolder) -> String {
             config.system_prompt
         );
     }
-    shown + &told(folder.path(), &loaded.diagnostics)
+    shown + &show_diagnostics(folder.path(), &loaded.diagnostics)
 }
 
 /// Shows the tools that an agent must not have.
@@ -108,7 +106,7 @@ fn check(files: &[(&str, &str)], expected: Expect) {
 }
 
 #[test]
-fn c9_a_skill_with_triggers_is_read() {
+fn c9_skill_file_with_triggers_is_read() {
     check(
         &[("skills/docker-deploy.yaml", DOCKER_DEPLOY)],
         expect![[r#"
@@ -126,7 +124,7 @@ fn c9_a_skill_with_triggers_is_read() {
 }
 
 #[test]
-fn c9_skills_are_folders_and_files_of_three_kinds() {
+fn c9_skill_folders_and_skill_files_are_read() {
     check(
         &[
             (
@@ -163,7 +161,7 @@ fn c9_skills_are_folders_and_files_of_three_kinds() {
 }
 
 #[test]
-fn c9_a_folder_full_of_broken_files_loads_what_may_load() {
+fn c9_folder_with_broken_files_loads_the_valid_ones() {
     check(
         &[
             ("skills/a/SKILL.md", "---\nname: other\ndescription: Use it when: always\n---\nA"),
@@ -250,7 +248,7 @@ fn c9_a_folder_full_of_broken_files_loads_what_may_load() {
 }
 
 #[test]
-fn c15_agents_are_files_of_two_kinds() {
+fn c15_agent_files_are_yaml_or_markdown() {
     check(
         &[
             (
@@ -270,7 +268,7 @@ fn c15_agents_are_files_of_two_kinds() {
 
 #[cfg(unix)]
 #[test]
-fn s8_nothing_outside_the_folder_is_read() {
+fn s8_links_out_of_the_folder_are_not_read() {
     use std::os::unix::fs::symlink;
     let outside = tree(&[("x/SKILL.md", "---\ndescription: out\n---\nsecret"), ("y.md", "secret")]);
     let folder = tree(&[
@@ -391,7 +389,7 @@ const TEXTS: [(&str, &str); 5] = [
 ];
 
 /// Checks the requests that the model gets for some prompts, with the files of a folder.
-async fn asked(loading: LoadContext, prompts: &[&str], expected: Expect) {
+async fn check_requests(loading: LoadContext, prompts: &[&str], expected: Expect) {
     let folder = tree(&TEXTS);
     let model = Recording::new(Scripted::new(prompts.iter().map(|_| Step::text("ok"))));
     let (agent, diagnostics) = with_files(Agent::builder(model.clone()), &folder, &loading);
@@ -413,9 +411,9 @@ async fn asked(loading: LoadContext, prompts: &[&str], expected: Expect) {
 }
 
 #[tokio::test]
-async fn g13_s19_texts_of_files_are_filled_in_with_what_was_passed() {
+async fn g13_s19_skill_and_command_texts_get_the_passed_arguments() {
     let loading = || LoadContext::trusted(Origin::User);
-    asked(
+    check_requests(
         loading(),
         &["/fix 'a b' c"],
         expect![[r#"
@@ -430,7 +428,7 @@ async fn g13_s19_texts_of_files_are_filled_in_with_what_was_passed() {
     "#]],
     )
     .await;
-    asked(
+    check_requests(
         loading(),
         &["hello", "repair it"],
         expect![[r#"
@@ -446,7 +444,7 @@ async fn g13_s19_texts_of_files_are_filled_in_with_what_was_passed() {
     "#]],
     )
     .await;
-    asked(
+    check_requests(
         loading(),
         &["/git:look 'x; rm -rf ~'"],
         expect![[r#"
@@ -458,7 +456,7 @@ async fn g13_s19_texts_of_files_are_filled_in_with_what_was_passed() {
     "#]],
     )
     .await;
-    asked(
+    check_requests(
         loading(),
         &["/doc"],
         expect![[r#"
@@ -479,7 +477,7 @@ async fn g13_s19_texts_of_files_are_filled_in_with_what_was_passed() {
 #[tokio::test]
 async fn s8_an_untrusted_folder_triggers_nothing_and_runs_nothing() {
     let loading = || LoadContext::untrusted(Origin::Project);
-    asked(
+    check_requests(
         loading(),
         &["/fix it", "repair it"],
         expect![[r#"
@@ -495,7 +493,7 @@ async fn s8_an_untrusted_folder_triggers_nothing_and_runs_nothing() {
     "#]],
     )
     .await;
-    asked(
+    check_requests(
         loading(),
         &["/git:look x"],
         expect![[r#"
@@ -510,7 +508,7 @@ async fn s8_an_untrusted_folder_triggers_nothing_and_runs_nothing() {
 }
 
 #[tokio::test]
-async fn s8_an_untrusted_folder_shadows_nothing_and_nobody_shadows_what_is_built_in() {
+async fn s8_untrusted_folder_shadows_nothing_and_no_folder_shadows_a_command() {
     let files = [("skills/a.md", "theirs"), ("commands/b.md", "theirs"), ("agents/c.md", "x")];
     let names = |agent: &Agent| {
         let kinds = [NameKind::Skill, NameKind::Command, NameKind::Subagent].into_iter();
@@ -528,7 +526,7 @@ async fn s8_an_untrusted_folder_shadows_nothing_and_nobody_shadows_what_is_built
             .define_command(cotter::Command::new("b", |_| async {}))
             .define_mention(cotter::Subagent::agent(cotter::AgentConfig::new("c")));
         let (agent, diagnostics) = with_files(builder, &folder, loading);
-        names(&agent) + &told(folder.path(), &diagnostics)
+        names(&agent) + &show_diagnostics(folder.path(), &diagnostics)
     };
     expect![[r#"
         a of embedder (program)
@@ -555,19 +553,19 @@ async fn s8_an_untrusted_folder_shadows_nothing_and_nobody_shadows_what_is_built
 }
 
 #[test]
-fn c13_of_one_name_the_first_folder_of_an_origin_stays() {
+fn c13_first_folder_of_an_origin_wins_for_equal_names() {
     let (first, second) =
         (tree(&[("skills/a.md", "first")]), tree(&[("skills/a.md", "2"), ("skills/b.md", "b")]));
     let joined = load(&first).join(load(&second));
     let names: Vec<_> = joined.skills.iter().map(|skill| skill.name.as_str()).collect();
     assert_eq!(names, ["a", "b"]);
     assert_eq!(&*joined.skills[0].text().unwrap(), "first");
-    let said = told(second.path(), &joined.diagnostics);
+    let said = show_diagnostics(second.path(), &joined.diagnostics);
     assert!(said.contains("rejected: skills/a.md: the skill `a` is already defined by "), "{said}");
 }
 
 #[test]
-fn c9_a_check_has_a_line_for_every_file() {
+fn c9_check_reports_every_skill_file() {
     let folder = tree(&[
         ("a.md", "---\nid: a\n---\nA"),
         ("b.md", "---\nid: b: c\n---\nB"),
@@ -579,7 +577,11 @@ fn c9_a_check_has_a_line_for_every_file() {
     let line = |checked: &CheckedFile| {
         let path = checked.path.strip_prefix(folder.path()).unwrap();
         let status = checked.status.as_str();
-        format!("{} {status}\n{}", path.display(), told(folder.path(), &checked.diagnostics))
+        format!(
+            "{} {status}\n{}",
+            path.display(),
+            show_diagnostics(folder.path(), &checked.diagnostics)
+        )
     };
     let shown: String = check::check(folder.path(), FileKind::Skills).iter().map(line).collect();
     expect![[r#"
@@ -610,7 +612,8 @@ fn remembered(folder: &TempDir, workspace: &Workspace, own: Option<&Path>) -> St
     let memory = memory::load(workspace, own, &allows);
     let short = |text: String| text.replace(&format!("{}/", root.display()), "");
     let mut shown: String = memory.files.iter().map(|file| short(file.section()) + "\n").collect();
-    shown += &told(folder.path(), &memory.diagnostics).replace(&root.display().to_string(), "");
+    shown += &show_diagnostics(folder.path(), &memory.diagnostics)
+        .replace(&root.display().to_string(), "");
     shown
 }
 
@@ -674,7 +677,7 @@ fn c13_memory_files_are_read_from_the_root_down_with_their_imports() {
 }
 
 #[test]
-fn c13_memory_files_have_an_end() {
+fn c13_memory_imports_are_limited_in_depth_and_size() {
     let deep: Vec<(String, String)> =
         (0..9).map(|n| (format!("p/{n}.md"), format!("{n} @{}.md", n + 1))).collect();
     let long = "x".repeat(70_000);
@@ -740,7 +743,7 @@ async fn c13_memory_files_are_sections_of_the_system_prompt() {
 }
 
 #[tokio::test]
-async fn c13_three_skills_come_with_the_library_and_files_take_their_place() {
+async fn c13_skill_file_replaces_a_builtin_skill() {
     let steps = [Step::call("invoke_skill", json!({"name": "review-change"})), Step::text("ok")];
     let model = Recording::new(Scripted::new(steps));
     let folder = tree(&[("skills/write-skill/SKILL.md", "---\ndescription: Mine.\n---\nMine.")]);
@@ -760,7 +763,7 @@ async fn c13_three_skills_come_with_the_library_and_files_take_their_place() {
 }
 
 #[test]
-fn g14_where_the_list_has_too_little_room_the_nearest_keep_their_words() {
+fn g14_full_skill_list_keeps_descriptions_of_the_nearest_origin() {
     let skill =
         |name: String| Skill::text(name, "x").expose_to_agent().description("d".repeat(3000));
     let agent = Agent::builder(Scripted::new([])).build().unwrap();
@@ -780,7 +783,7 @@ fn g14_where_the_list_has_too_little_room_the_nearest_keep_their_words() {
 }
 
 #[test]
-fn c9_a_folder_of_too_many_files_has_an_end() {
+fn c9_folder_with_too_many_files_is_cut_and_reported() {
     let folder = tree(&[]);
     for (name, count) in [("skills", 4_100), ("commands", 10)] {
         let below = folder.path().join(name);
@@ -789,7 +792,7 @@ fn c9_a_folder_of_too_many_files_has_an_end() {
     }
     let loaded = load(&folder);
     assert_eq!((loaded.skills.len(), loaded.commands.len()), (4_000, 10));
-    let said = told(folder.path(), &loaded.diagnostics);
+    let said = show_diagnostics(folder.path(), &loaded.diagnostics);
     assert!(
         said.contains("rejected: skills: it contains too many files: the rest is skipped\n"),
         "{said}"

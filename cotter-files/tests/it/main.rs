@@ -3,7 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "what cannot be had fails the test, also in its helpers")]
 #![expect(clippy::too_many_lines, reason = "whole outputs stand in the tests")]
 
-mod kit;
 mod command_hooks;
 mod extension_files;
 mod odd_files;

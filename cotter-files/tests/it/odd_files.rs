@@ -33,7 +33,7 @@ fn check(kind: &str, expected: Expect) {
 }
 
 #[test]
-fn c9_odd_skills_are_read_or_told() {
+fn c9_odd_skill_files_are_read_or_reported() {
     check(
         "skills",
         expect![[r#"
@@ -115,7 +115,7 @@ fn c9_odd_skills_are_read_or_told() {
 }
 
 #[test]
-fn c15_odd_agents_are_read_or_told() {
+fn c15_odd_agent_files_are_read_or_reported() {
     check(
         "agents",
         expect![[r#"
@@ -153,7 +153,7 @@ fn c15_odd_agents_are_read_or_told() {
 }
 
 #[test]
-fn c13_odd_commands_are_read_or_told() {
+fn c13_odd_command_files_are_read_or_reported() {
     check(
         "commands",
         expect![[r#"
@@ -182,7 +182,7 @@ fn c13_odd_commands_are_read_or_told() {
 /// of each collection's files.
 #[test]
 #[expect(clippy::print_stdout, reason = "whoever names collections wants to read about them")]
-fn b3_collections_that_are_at_hand_are_walked() {
+fn b3_collections_named_by_the_variable_are_checked() {
     let Some(root) = env::var_os("COTTER_COLLECTIONS") else {
         return not_tested("`COTTER_COLLECTIONS` names no folder of collections");
     };

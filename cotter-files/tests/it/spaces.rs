@@ -27,12 +27,10 @@ use cotter_files::{
     command_hook::{HookHost, ProcessExit, ProcessOutput, ProcessSpec, ResidentProcess},
     space::{self, Space},
 };
-use cotter_test::{Recording, Scripted, Step};
+use cotter_test::{Diary, Recording, Scripted, Step, spec};
 use expect_test::expect;
 use serde_json::json;
 use tempfile::TempDir;
-
-use crate::kit::{Diary, spec};
 
 const MANIFEST: &str = r#"{"id": "deploy", "name": "Deployment", "version": "1.0.0"}"#;
 
@@ -137,7 +135,7 @@ fn of_spaces(agent: &Agent) -> String {
 }
 
 #[tokio::test]
-async fn c14_a_space_is_one_unit_and_leaves_the_registry_as_it_was() {
+async fn c14_unloading_a_space_restores_the_registry() {
     let folder = tree(SPACE);
     let (agent, model) = agent([Step::text("one"), Step::text("two"), Step::text("three")]);
     let before = registered(&agent);
@@ -167,7 +165,7 @@ async fn c14_a_space_is_one_unit_and_leaves_the_registry_as_it_was() {
 
 /// A space is loaded and unloaded within one run: its gate holds from the next call until it is unloaded.
 #[tokio::test]
-async fn c14_a_space_comes_and_goes_during_a_run() {
+async fn c14_space_is_loaded_and_unloaded_during_a_run() {
     let folder = tree(SPACE);
     let write = || Step::call("write", json!({"path": "prod/a"}));
     let turn = |on: bool| Step::call("turn", json!({"on": on}));
@@ -227,7 +225,7 @@ async fn c14_a_space_comes_and_goes_during_a_run() {
 }
 
 #[tokio::test]
-async fn c14_of_two_spaces_with_the_same_names_the_last_is_found() {
+async fn c14_last_loaded_space_wins_for_equal_names() {
     let (one, two) = (tree(SPACE), tree(SPACE));
     put(two.path(), &[("manifest.json", &MANIFEST.replace("deploy", "other"))]);
     let (agent, _) = agent([]);
@@ -266,7 +264,7 @@ async fn c14_of_two_spaces_with_the_same_names_the_last_is_found() {
 
 /// A space that is loaded again without its gate keeps the gate: only a person removes it, by unloading.
 #[tokio::test]
-async fn c14_s2_loading_a_space_again_loosens_nothing() {
+async fn c14_s2_reloading_a_space_without_its_gate_keeps_the_gate() {
     let folder = tree(SPACE);
     let (agent, _) = agent([]);
     let diary = Diary::default();
@@ -317,19 +315,19 @@ async fn c14_s3_a_space_rewrites_only_with_the_grant() {
 }
 
 #[test]
-fn c14_a_name_that_is_built_in_is_left_out_and_the_rest_is_loaded() {
+fn c14_space_with_a_builtin_command_name_loads_without_it() {
     let folder = tree(SPACE);
     put(folder.path(), &[("commands/own.md", "Mine\n"), ("skills/broken.md", "---\nid: [\n---\n")]);
     let (agent, _) = agent([]);
     let space = Space::read(folder.path()).unwrap();
     expect![[r#"
         rejected: skills/broken.md:2: `[` cannot be the name of a skill; letters, digits, `_` and `-` can be one
-    "#]].assert_eq(&told(folder.path(), space.diagnostics()));
+    "#]].assert_eq(&show_diagnostics(folder.path(), space.diagnostics()));
     let _ = space.load(&agent, starts(&Diary::default(), "")).unwrap();
     assert!(!of_spaces(&agent).contains("command own"));
 }
 
-fn told<'a>(
+fn show_diagnostics<'a>(
     root: &Path,
     all: impl IntoIterator<Item = &'a cotter_files::extensions::Diagnostic>,
 ) -> String {
@@ -346,9 +344,9 @@ fn broken(files: &[(&str, &str)], change: impl Fn(&Path)) -> String {
     change(folder.path());
     let root = folder.path().canonicalize().unwrap();
     match Space::read(folder.path()) {
-        Ok(space) => format!("fine: {}\n", told(folder.path(), space.diagnostics())),
+        Ok(space) => format!("fine: {}\n", show_diagnostics(folder.path(), space.diagnostics())),
         Err(broken) => {
-            let told = told(folder.path(), broken.errors());
+            let told = show_diagnostics(folder.path(), broken.errors());
             told.replace(&*root.to_string_lossy(), "SPACE")
                 .replace(&*folder.path().to_string_lossy(), "SPACE")
         }
@@ -356,7 +354,7 @@ fn broken(files: &[(&str, &str)], change: impl Fn(&Path)) -> String {
 }
 
 #[test]
-fn c14_each_wrong_manifest_has_its_exact_error() {
+fn c14_invalid_space_manifests_have_exact_errors() {
     let cases = [
         "",
         "[]",
@@ -426,7 +424,7 @@ fn c14_each_wrong_manifest_has_its_exact_error() {
 }
 
 #[test]
-fn c14_s6_a_space_with_an_error_in_a_gate_or_a_way_out_is_not_loaded() {
+fn c14_s6_space_with_a_broken_gate_or_a_link_is_not_loaded() {
     let none = |_: &Path| {};
     let shown = [
         broken(

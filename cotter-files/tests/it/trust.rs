@@ -24,10 +24,9 @@ use cotter_files::trust::{
     store::{Grants, TrustState, TrustStore},
     view::view,
 };
+use cotter_test::Dice;
 use expect_test::{Expect, expect};
 use tempfile::TempDir;
-
-use crate::kit::Dice;
 
 /// A project with a folder that declares hooks, and a store beside it.
 struct World(TempDir);
@@ -73,8 +72,8 @@ impl World {
     }
 
     /// The trust state of the folder, in a few words.
-    fn stands(&self) -> String {
-        self.plain(&told(&self.store().state(&self.take())))
+    fn trust_state(&self) -> String {
+        self.plain(&show_state(&self.store().state(&self.take())))
     }
 
     fn plain(&self, text: &str) -> String {
@@ -82,7 +81,7 @@ impl World {
     }
 }
 
-fn told(standing: &TrustState) -> String {
+fn show_state(standing: &TrustState) -> String {
     match standing {
         TrustState::Unknown { reason: None } => "unknown".into(),
         TrustState::Unknown { reason: Some(reason) } => format!("unknown: {reason}"),
@@ -105,7 +104,7 @@ fn in_full(error: &TrustError) -> String {
 }
 
 #[test]
-fn s6_a_snapshot_is_every_file_whatever_its_name() {
+fn s6_snapshot_contains_files_of_any_name() {
     let world = World::new();
     world.write("p/.cotter/.hidden/deep/.x", "x");
     world.write(Path::new("p/.cotter").join(OsStr::from_bytes(b"a\xff\nb")), "odd");
@@ -131,7 +130,7 @@ fn s6_a_snapshot_is_every_file_whatever_its_name() {
 }
 
 #[test]
-fn s6_what_is_the_same_has_the_same_hash_wherever_and_whenever_it_was_made() {
+fn s6_snapshot_hash_does_not_depend_on_path_or_time() {
     let (one, other) = (World::new(), World(tempfile::tempdir().unwrap()));
     other.program("elsewhere/.cotter/hooks/check.sh", "#!/bin/sh\nexit 0\n");
     let last = other.write("elsewhere/.cotter/settings.json", "{}\n");
@@ -151,15 +150,15 @@ fn s6_what_is_the_same_has_the_same_hash_wherever_and_whenever_it_was_made() {
 
 /// S6: everything that a hook could load is part of the trusted contents, even a module beside it.
 #[test]
-fn s6_whatever_changes_in_the_folder_is_another_hash() {
+fn s6_any_change_in_the_folder_changes_the_hash_and_the_trust() {
     let check = |what: &str, change: &dyn Fn(&World)| {
         let world = World::new();
         world.trust();
         let before = world.take().hash();
-        assert_eq!(world.stands(), "trusted", "{what}");
+        assert_eq!(world.trust_state(), "trusted", "{what}");
         change(&world);
         assert_ne!(world.take().hash(), before, "{what}");
-        assert_eq!(world.stands(), "changed: 1", "{what}");
+        assert_eq!(world.trust_state(), "changed: 1", "{what}");
     };
     check("a module beside it", &|world| _ = world.write("p/.cotter/hooks/json.py", "evil"));
     check("an empty file", &|world| _ = world.write("p/.cotter/x", ""));
@@ -179,7 +178,7 @@ fn s6_whatever_changes_in_the_folder_is_another_hash() {
 }
 
 #[test]
-fn s6_what_cannot_be_looked_at_whole_is_refused_by_name() {
+fn s6_folder_that_cannot_be_read_whole_is_refused_with_the_path() {
     let mut out = String::new();
     let mut check = |make: &dyn Fn(&World)| {
         let world = World::new();
@@ -235,7 +234,7 @@ fn s6_what_cannot_be_looked_at_whole_is_refused_by_name() {
 /// Another thread repeatedly replaces a file by a link to a secret, and a folder by a link to another
 /// folder. No snapshot ever contains bytes from outside.
 #[test]
-fn s6_nothing_is_swapped_in_between_check_and_read() {
+fn s6_snapshot_never_reads_files_swapped_for_links() {
     let world = World::new();
     let secret = world.write("secret", "the secret");
     world.write("outside/check.sh", "the secret");
@@ -275,34 +274,34 @@ fn s6_nothing_is_swapped_in_between_check_and_read() {
 }
 
 #[test]
-fn s6_trust_is_given_shown_lost_and_taken_back() {
+fn s6_trust_is_granted_listed_lost_and_withdrawn() {
     let world = World::new();
-    assert_eq!(world.stands(), "unknown");
+    assert_eq!(world.trust_state(), "unknown");
     world.trust();
-    assert_eq!(world.stands(), "trusted");
+    assert_eq!(world.trust_state(), "trusted");
     world.write("p/.cotter/settings.json", "{\"hooks\": {}}\n");
-    assert_eq!(world.stands(), "changed: 1");
+    assert_eq!(world.trust_state(), "changed: 1");
     world.write("p/.cotter/settings.json", "{}\n");
-    assert_eq!(world.stands(), "trusted");
+    assert_eq!(world.trust_state(), "trusted");
     let rewrites = Grants::default().with_rewrite(true);
     world.store().trust(&world.take(), rewrites).unwrap();
-    assert_eq!(world.stands(), "trusted, rewrites");
+    assert_eq!(world.trust_state(), "trusted, rewrites");
     let listed = world.store().list().unwrap();
     assert_eq!(listed.len(), 1);
     assert_eq!((&listed[0].source, listed[0].grants), (&world.source(), rewrites));
     assert!(world.store().untrust(&world.source()).unwrap());
     assert!(!world.store().untrust(&world.source()).unwrap());
-    assert_eq!(world.stands(), "unknown");
+    assert_eq!(world.trust_state(), "unknown");
     // Equal contents in another folder are not trusted there.
     world.trust();
     fs::rename(world.path("p"), world.path("q")).unwrap();
     let elsewhere = world.store().read_state(&world.path("q/.cotter")).unwrap();
-    assert_eq!(told(&elsewhere), "unknown");
+    assert_eq!(show_state(&elsewhere), "unknown");
     assert!(world.store().untrust(&world.path("p/.cotter")).unwrap(), "also when it is gone");
 }
 
 #[test]
-fn s28_copies_are_the_owners_alone_and_closed_to_writers() {
+fn s28_trusted_copies_are_read_only_for_their_owner() {
     fn list(folder: &Path, at: &str, out: &mut String) {
         let mut all: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()).collect();
         all.sort_by_key(fs::DirEntry::file_name);
@@ -346,7 +345,7 @@ fn s28_copies_are_the_owners_alone_and_closed_to_writers() {
 }
 
 #[test]
-fn s6_a_copy_that_was_touched_is_never_used() {
+fn s6_modified_trusted_copy_is_never_used() {
     let check = |damage: &dyn Fn(&Path), expected: Expect| {
         let world = World::new();
         world.trust();
@@ -359,14 +358,14 @@ fn s6_a_copy_that_was_touched_is_never_used() {
         damage(&copy);
         let hash = world.take().hash().to_string();
         let plain = |text: String| text.replace(&hash, "[HASH]");
-        let same = plain(world.stands());
+        let same = plain(world.trust_state());
         world.write("p/.cotter/new", "");
-        let changed = plain(world.stands());
+        let changed = plain(world.trust_state());
         fs::remove_file(world.path("p/.cotter/new")).unwrap();
         expected.assert_eq(&format!("{same}\n{changed}"));
         // Trusting the source again makes the copy again.
         world.trust();
-        assert_eq!(world.stands(), "trusted");
+        assert_eq!(world.trust_state(), "trusted");
         assert_eq!(fs::read(copy.join("settings.json")).unwrap(), b"{}\n");
     };
     let write = |path: PathBuf, text: &str| {
@@ -412,7 +411,7 @@ fn s6_a_copy_that_was_touched_is_never_used() {
 }
 
 #[test]
-fn s6_records_that_cannot_be_relied_on_grant_nothing_and_stay_as_they_are() {
+fn s6_damaged_trust_records_grant_nothing_and_are_not_overwritten() {
     let mut out = String::new();
     let mut check = |damage: &dyn Fn(&Path, &str)| {
         let world = World::new();
@@ -420,7 +419,7 @@ fn s6_records_that_cannot_be_relied_on_grant_nothing_and_stay_as_they_are() {
         let file = world.path("store/trust.json");
         damage(&file, &fs::read_to_string(&file).unwrap());
         let broken = fs::read(&file).unwrap();
-        out += &format!("{}\n", world.stands());
+        out += &format!("{}\n", world.trust_state());
         let refused = world.store().trust(&world.take(), Grants::default()).unwrap_err();
         out += &format!("  {}\n", world.plain(&in_full(&refused)));
         assert!(world.store().list().is_err());
@@ -469,19 +468,19 @@ fn s6_records_that_cannot_be_relied_on_grant_nothing_and_stay_as_they_are() {
 }
 
 #[test]
-fn s6_records_that_belong_to_somebody_else_grant_nothing() {
+fn s6_trust_records_of_another_owner_grant_nothing() {
     let world = World::new();
     world.trust();
     let file = world.path("store/trust.json");
     // Only root may change the owner of a file.
     if std::os::unix::fs::chown(&file, Some(1), Some(1)).is_ok() {
         expect!["unknown: [T]/store/trust.json belongs to somebody else: nothing is trusted by it"]
-            .assert_eq(&world.stands());
+            .assert_eq(&world.trust_state());
     }
 }
 
 #[test]
-fn s6_sources_whose_names_are_no_text_are_kept_apart() {
+fn s6_sources_with_non_utf8_names_are_distinguished() {
     let world = World::new();
     let odd: Vec<_> = [&b"\xff"[..], b"\xfe"]
         .map(|name| Path::new("odd").join(OsStr::from_bytes(name)))
@@ -490,13 +489,13 @@ fn s6_sources_whose_names_are_no_text_are_kept_apart() {
         .collect();
     let store = world.store();
     store.trust(&Snapshot::take(&odd[0]).unwrap(), Grants::default()).unwrap();
-    assert_eq!(told(&store.read_state(&odd[0]).unwrap()), "trusted");
-    assert_eq!(told(&store.read_state(&odd[1]).unwrap()), "unknown");
+    assert_eq!(show_state(&store.read_state(&odd[0]).unwrap()), "trusted");
+    assert_eq!(show_state(&store.read_state(&odd[1]).unwrap()), "unknown");
     assert!(store.untrust(&odd[0]).unwrap());
 }
 
 #[test]
-fn s6_many_writers_at_once_lose_no_word() {
+fn s6_concurrent_trust_writers_lose_no_record() {
     let world = World::new();
     let sources: Vec<_> =
         (0..24).map(|n| world.write(format!("all/{n}/.cotter/x"), format!("{}", n % 3))).collect();
@@ -509,7 +508,7 @@ fn s6_many_writers_at_once_lose_no_word() {
                 store.trust(&snapshot, Grants::default()).unwrap();
                 assert!(store.untrust(source).unwrap());
                 store.trust(&snapshot, Grants::default()).unwrap();
-                assert_eq!(told(&store.read_state(source).unwrap()), "trusted");
+                assert_eq!(show_state(&store.read_state(source).unwrap()), "trusted");
             });
         }
     });
@@ -518,7 +517,7 @@ fn s6_many_writers_at_once_lose_no_word() {
 
 /// An untrusted copy is kept for the sessions that run from it, but not forever.
 #[test]
-fn s6_a_copy_goes_when_nobody_trusted_or_used_it_for_long() {
+fn s6_unused_untrusted_copy_is_deleted_after_a_month() {
     let world = World::new();
     let mut copies = vec![];
     for turn in 0..3 {
@@ -535,7 +534,7 @@ fn s6_a_copy_goes_when_nobody_trusted_or_used_it_for_long() {
     let other = world.write("other/.mcp.json", "{}");
     world.store().trust(&Snapshot::take(&other).unwrap(), Grants::default()).unwrap();
     assert_eq!(are_there(), [false, true, true], "the last is trusted, the second is young");
-    assert_eq!(world.stands(), "trusted");
+    assert_eq!(world.trust_state(), "trusted");
 }
 
 const WORKER: &str = "COTTER_TRUST_WORKER";
@@ -543,7 +542,7 @@ const WORKER: &str = "COTTER_TRUST_WORKER";
 /// A killed process leaves either the state before its change or the state after it, and the next process
 /// continues from there.
 #[test]
-fn s6_a_kill_at_any_moment_leaves_a_store_that_can_be_read() {
+fn s6_killed_trust_writer_leaves_a_readable_store() {
     let world = World::new();
     let hashes: Vec<_> = (0..2)
         .map(|turn| {
@@ -554,7 +553,7 @@ fn s6_a_kill_at_any_moment_leaves_a_store_that_can_be_read() {
     let mut dice = Dice::new(7);
     for round in 0..24 {
         let mut child = Command::new(env::current_exe().expect("a test has a binary"))
-            .args(["--exact", "trust::a_worker_trusts_again_and_again", "--nocapture"])
+            .args(["--exact", "trust::trust_worker_of_the_kill_test", "--nocapture"])
             .env(WORKER, world.path(""))
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -572,7 +571,7 @@ fn s6_a_kill_at_any_moment_leaves_a_store_that_can_be_read() {
             version(&world.path(""), turn);
             assert_eq!(world.take().hash(), *hash);
             let known = records.iter().any(|record| record.hash == *hash);
-            match told(&world.store().state(&world.take())).as_str() {
+            match show_state(&world.store().state(&world.take())).as_str() {
                 "trusted" => assert!(known, "round {round}"),
                 "changed: 1" => assert!(!known && !records.is_empty(), "round {round}"),
                 "unknown" => assert!(records.is_empty(), "round {round}"),
@@ -592,11 +591,11 @@ fn version(root: &Path, turn: usize) {
 
 /// The worker process of the test above; without its variable it trusts once.
 #[test]
-fn a_worker_trusts_again_and_again() {
+fn trust_worker_of_the_kill_test() {
     let Some(root) = env::var_os(WORKER).map(PathBuf::from) else {
         let world = World::new();
         world.trust();
-        return assert_eq!(world.stands(), "trusted");
+        return assert_eq!(world.trust_state(), "trusted");
     };
     let store = TrustStore::open(root.join("store"));
     let source = root.join("p/.cotter");
@@ -622,7 +621,7 @@ fn a_worker_trusts_again_and_again() {
 }
 
 #[test]
-fn s8_a_worktree_shares_trust_where_git_lists_it_and_contents_are_equal() {
+fn s8_worktree_listed_by_git_with_equal_contents_shares_trust() {
     let world = World::new();
     let own = world.path("p/.git/worktrees/tree");
     world.write("tree/.cotter/settings.json", "{}\n");
@@ -630,7 +629,7 @@ fn s8_a_worktree_shares_trust_where_git_lists_it_and_contents_are_equal() {
     world.write("tree/.git", format!("gitdir: {}\n", own.display()));
     world.write("p/.git/worktrees/tree/commondir", "../..\n");
     let store = world.store();
-    let stands = || told(&store.read_state(&world.path("tree/.cotter")).unwrap());
+    let stands = || show_state(&store.read_state(&world.path("tree/.cotter")).unwrap());
     world.trust();
     assert_eq!(stands(), "unknown", "a file that anybody can write is no list of git's");
     world.write("p/.git/worktrees/tree/gitdir", format!("{}\n", world.path("tree/.git").display()));
@@ -642,28 +641,28 @@ fn s8_a_worktree_shares_trust_where_git_lists_it_and_contents_are_equal() {
     // Trust that is revoked in one checkout is revoked in all.
     assert!(store.untrust(&world.path("tree/.cotter")).unwrap());
     assert_eq!(stands(), "unknown");
-    assert_eq!(world.stands(), "unknown");
+    assert_eq!(world.trust_state(), "unknown");
     // Trust is also shared from the worktree to the project.
     store.trust(&Snapshot::take(&world.path("tree/.cotter")).unwrap(), Grants::default()).unwrap();
-    assert_eq!(world.stands(), "trusted");
+    assert_eq!(world.trust_state(), "trusted");
     // A folder with the same name elsewhere in the repository is another source.
     world.write("p/sub/.cotter/settings.json", "{}\n");
     world.program("p/sub/.cotter/hooks/check.sh", "#!/bin/sh\nexit 0\n");
-    assert_eq!(told(&store.read_state(&world.path("p/sub/.cotter")).unwrap()), "unknown");
+    assert_eq!(show_state(&store.read_state(&world.path("p/sub/.cotter")).unwrap()), "unknown");
 }
 
 #[test]
-fn s8_what_is_admitted_by_its_hash_is_not_written_down() {
+fn s8_source_admitted_by_hash_is_not_recorded() {
     let world = World::new();
     let admitted = world.store().admit(&world.take()).unwrap();
-    assert_eq!(told(&admitted), "trusted");
-    assert_eq!(world.stands(), "unknown");
+    assert_eq!(show_state(&admitted), "trusted");
+    assert_eq!(world.trust_state(), "unknown");
     assert_eq!(world.store().list().unwrap(), []);
 }
 
 /// A command is pinned only if all its code is in the snapshot; a doubtful command is open.
 #[test]
-fn s6_commands_are_pinned_only_where_all_their_code_is_known() {
+fn s6_command_is_pinned_only_if_all_its_code_is_in_the_snapshot() {
     let world = World::new();
     world.write("p/.cotter/hooks/plain.py", "");
     world.program("p/.cotter/env.py", "#!/usr/bin/env python3\n");
@@ -777,7 +776,7 @@ fn s6_commands_are_pinned_only_where_all_their_code_is_known() {
 }
 
 #[test]
-fn s29_the_view_shows_everything_and_hides_nothing() {
+fn s29_trust_view_shows_all_files_and_escapes_hidden_characters() {
     let world = World::new();
     world.write("p/.cotter/notes.txt", "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\n");
     world.write("p/.cotter/old", "gone soon\n");
@@ -865,7 +864,7 @@ fn s29_the_view_shows_everything_and_hides_nothing() {
 }
 
 #[test]
-fn s6_a_difference_is_bounded_and_says_what_it_leaves_out() {
+fn s6_trust_difference_is_bounded_and_reports_omissions() {
     let world = World::new();
     world.trust();
     let many: String = (0..1000).map(|n| format!("line {n}\n")).collect();

@@ -56,7 +56,7 @@ async fn check_reply(name: &str, expected: Expect) {
 }
 
 #[tokio::test]
-async fn a_request_with_a_text() {
+async fn text_request_has_a_cache_mark_and_a_token_limit() {
     check_request(
         hello(),
         expect![[r#"
@@ -741,7 +741,7 @@ async fn cache_marks_stand_before_notes_and_at_the_previous_end() {
 }
 
 #[tokio::test]
-async fn a_reply_of_text() {
+async fn text_reply_is_read() {
     check_reply(
         "text",
         expect![[r#"
@@ -765,7 +765,7 @@ async fn a_reply_of_text() {
 }
 
 #[tokio::test]
-async fn a_reply_with_calls() {
+async fn reply_with_calls_is_read() {
     check_reply(
         "tool_call",
         expect![[r#"
@@ -800,7 +800,7 @@ async fn a_reply_with_calls() {
 }
 
 #[tokio::test]
-async fn a_reply_with_thinking() {
+async fn reply_with_thinking_is_read() {
     check_reply(
         "thinking",
         expect![[r#"
@@ -840,7 +840,7 @@ async fn a_reply_with_thinking() {
 }
 
 #[tokio::test]
-async fn refused_reply() {
+async fn refused_reply_has_stop_reason_refusal() {
     check_reply(
         "refusal",
         expect![[r#"
@@ -862,7 +862,7 @@ async fn refused_reply() {
 }
 
 #[tokio::test]
-async fn reply_cut_at_the_token_limit() {
+async fn reply_cut_at_the_token_limit_has_stop_reason_max_tokens() {
     check_reply(
         "max_tokens",
         expect![[r#"

@@ -6,10 +6,7 @@ use std::{path::Path, sync::Arc};
 use cotter::{
     Agent, FnTool, Message, Permit, ToolOutput, ToolSpec,
     history::{
-        message::{
-            AssistantMessage, AssistantPart, Content, ContentPart, StopReason, ToolCall,
-            ToolResultMessage, Usage,
-        },
+        message::{AssistantPart, Content, ContentPart, Usage},
         outcome::ToolErrorKind,
     },
     model::{Delta, Model, Request, Thinking, tools::ToolList},
@@ -20,6 +17,8 @@ use cotter_test::{Answer, Dialect, LocalProvider, transcript};
 use expect_test::{Expect, expect};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
+
+use crate::kit::{call, reply, result_with, text_part};
 
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/chat");
 
@@ -38,7 +37,7 @@ fn fixture(name: &str) -> String {
 }
 
 /// The deltas of a model for a server's answer, one per line.
-async fn reply(answer: Answer) -> String {
+async fn shown_reply(answer: Answer) -> String {
     let provider = LocalProvider::start(Dialect::OpenAiChat, [answer]);
     let mut stream = model_at(&provider, "m").stream(request(&[Message::user("Hello")]));
     let mut shown = String::new();
@@ -65,7 +64,7 @@ async fn reply(answer: Answer) -> String {
 }
 
 async fn check_reply(name: &str, expected: Expect) {
-    expected.assert_eq(&reply(Answer::events(fixture(name))).await);
+    expected.assert_eq(&shown_reply(Answer::events(fixture(name))).await);
 }
 
 fn model(provider: &str, url: &str, model: &str) -> HttpModel {
@@ -88,35 +87,8 @@ fn tools() -> Arc<ToolList> {
     Arc::new([ToolSpec::new("read", "Reads a file.", schema)].into_iter().collect())
 }
 
-fn reply_of(model: &str, parts: impl Into<Vec<AssistantPart>>) -> Message {
-    Message::Assistant(AssistantMessage {
-        parts: parts.into(),
-        model: model.into(),
-        usage: Usage::default(),
-        stop_reason: StopReason::EndTurn,
-    })
-}
-
-fn text(text: &str) -> AssistantPart {
-    AssistantPart::Text(text.into())
-}
-
 fn thinking(text: &str, signature: &str) -> AssistantPart {
     AssistantPart::Thinking { text: text.into(), signature: Some(signature.into()) }
-}
-
-fn call(id: &str, name: &str, input: Value) -> AssistantPart {
-    AssistantPart::ToolCall(ToolCall { id: id.into(), name: name.into(), input: Arc::new(input) })
-}
-
-fn result(id: &str, content: impl Into<Content>, error: Option<ToolErrorKind>) -> Message {
-    Message::ToolResult(ToolResultMessage {
-        call_id: id.into(),
-        tool_name: "read".into(),
-        content: content.into(),
-        error,
-        render_data: None,
-    })
 }
 
 fn image(data: &str) -> ContentPart {
@@ -157,8 +129,8 @@ const LAB: &str = "http://127.0.0.1:8000/v1";
 fn stable_fields_come_first_in_a_request() {
     let messages = [
         Message::user("What is in a?"),
-        reply_of("lab/m", [text("I look."), call("call_1", "read", json!({"path": "a"}))]),
-        result("call_1", "nothing", None),
+        reply("lab/m", [text_part("I look."), call("call_1", "read", json!({"path": "a"}))]),
+        result_with("call_1", "nothing", None),
     ];
     let request = Request { tools: tools(), ..request(&messages) };
     check_request(
@@ -291,11 +263,11 @@ fn consecutive_user_messages_are_one_message() {
             Message::user("  \n"),
             Message::user("a \"second\" line\nand ünï ✓"),
             parts(&[ContentPart::Text("typed".into()), data()]),
-            reply_of("lab/m", [text("Yes.")]),
+            reply("lab/m", [text_part("Yes.")]),
             parts(&[ContentPart::Text("see".into()), ContentPart::Text(" ".into()), image("AAAA")]),
             Message::user("and say"),
             parts(&[data(), image("BBBB"), image("CCCC")]),
-            reply_of("lab/m", [text("Yes.")]),
+            reply("lab/m", [text_part("Yes.")]),
             Message::user("text"),
             parts(&[image("DDDD")]),
         ],
@@ -315,21 +287,21 @@ fn reply_has_text_and_calls_and_follows_a_user_message() {
     check_messages(
         &model("lab", LAB, "m"),
         &[
-            reply_of("lab/m", [text("Hello"), text(", you.")]),
-            reply_of("lab/m", [thinking("Nothing but thoughts.", "reasoning")]),
-            reply_of("lab/m", [text(" \n")]),
+            reply("lab/m", [text_part("Hello"), text_part(", you.")]),
+            reply("lab/m", [thinking("Nothing but thoughts.", "reasoning")]),
+            reply("lab/m", [text_part(" \n")]),
             Message::user("Go on."),
-            reply_of(
+            reply(
                 "lab/m",
                 [
                     call("call_1", "read", json!({"path": "ä"})),
-                    text("Both."),
+                    text_part("Both."),
                     call("call_2", "read", json!("{path")),
                     call("call_3", "functions.read!", json!({})),
                 ],
             ),
-            result("call_2", "two", None),
-            result("call_1", "one", None),
+            result_with("call_2", "two", None),
+            result_with("call_1", "one", None),
             Message::user("And?"),
         ],
         expect![[r#"
@@ -357,16 +329,16 @@ fn result_is_text_with_its_images_below() {
         &model("lab", LAB, "m"),
         &[
             Message::user("Look."),
-            reply_of("lab/m", ["1", "2", "3", "4", "5"].map(|id| call(id, "read", json!({})))),
-            result("1", vec![image("AAAA")], None),
-            result("2", "no such file", Some(ToolErrorKind::NotFound)),
-            result("3", many, Some(ToolErrorKind::Failed)),
-            result("4", "Error: gone", Some(ToolErrorKind::Failed)),
-            result("5", "", None),
+            reply("lab/m", ["1", "2", "3", "4", "5"].map(|id| call(id, "read", json!({})))),
+            result_with("1", vec![image("AAAA")], None),
+            result_with("2", "no such file", Some(ToolErrorKind::NotFound)),
+            result_with("3", many, Some(ToolErrorKind::Failed)),
+            result_with("4", "Error: gone", Some(ToolErrorKind::Failed)),
+            result_with("5", "", None),
             Message::user("(a note)"),
-            reply_of("lab/m", [call("6", "read", json!({}))]),
-            result("6", vec![image("DDDD")], None),
-            reply_of("lab/m", [text("Seen.")]),
+            reply("lab/m", [call("6", "read", json!({}))]),
+            result_with("6", vec![image("DDDD")], None),
+            reply("lab/m", [text_part("Seen.")]),
         ],
         expect![[r#"
             {"role":"user","content":"Look."}
@@ -388,8 +360,9 @@ fn result_is_text_with_its_images_below() {
 #[test]
 fn foreign_ids_are_shortened_and_own_ids_stay() {
     let long = "toolu|".repeat(8);
-    let turn =
-        |model: &str| [reply_of(model, [call(&long, "read", json!({}))]), result(&long, "x", None)];
+    let turn = |model: &str| {
+        [reply(model, [call(&long, "read", json!({}))]), result_with(&long, "x", None)]
+    };
     let messages: Vec<_> =
         [Message::user("Go")].into_iter().chain(turn("lab/m")).chain(turn("other/m")).collect();
     check_messages(
@@ -414,23 +387,28 @@ fn thoughtful(by: &str) -> Vec<Message> {
     let read = |id: &str| call(id, "read", json!({}));
     vec![
         Message::user("Go"),
-        reply_of(by, [thinking("First", "reasoning_content"), read("1")]),
-        result("1", "x", None),
-        reply_of(
+        reply(by, [thinking("First", "reasoning_content"), read("1")]),
+        result_with("1", "x", None),
+        reply(
             by,
-            [thinking("Then", "reasoning"), text("So."), thinking(".", "reasoning"), read("2")],
+            [
+                thinking("Then", "reasoning"),
+                text_part("So."),
+                thinking(".", "reasoning"),
+                read("2"),
+            ],
         ),
-        result("2", "x", None),
-        reply_of(by, [thinking("", "reasoning_content"), read("3")]),
-        result("3", "x", None),
-        reply_of(by, [thinking("Hm.", details), text("So."), thinking("", more), read("4")]),
-        result("4", "x", None),
-        reply_of(by, [thinking("", signed), read("5"), read("6")]),
-        result("5", "x", None),
-        result("6", "x", None),
-        reply_of(by, [thinking("Last", "reasoning_content"), text("Done.")]),
+        result_with("2", "x", None),
+        reply(by, [thinking("", "reasoning_content"), read("3")]),
+        result_with("3", "x", None),
+        reply(by, [thinking("Hm.", details), text_part("So."), thinking("", more), read("4")]),
+        result_with("4", "x", None),
+        reply(by, [thinking("", signed), read("5"), read("6")]),
+        result_with("5", "x", None),
+        result_with("6", "x", None),
+        reply(by, [thinking("Last", "reasoning_content"), text_part("Done.")]),
         Message::user("Go"),
-        reply_of(by, [text("Done."), thinking("", beside), thinking("x", "of somebody else")]),
+        reply(by, [text_part("Done."), thinking("", beside), thinking("x", "of somebody else")]),
         Message::user("Go"),
     ]
 }
@@ -565,8 +543,8 @@ fn long(by: &str) -> Vec<Message> {
     let round = |n: usize| {
         let ids = ["a", "b", "c"].map(|id| format!("{id}{n}"));
         let calls = ids.each_ref().map(|id| call(id, "read", json!({})));
-        let results = ids.map(|id| result(&id, vec![image(&format!("AAA{n}"))], None));
-        thoughtful(by).into_iter().chain([reply_of(by, calls)]).chain(results).collect::<Vec<_>>()
+        let results = ids.map(|id| result_with(&id, vec![image(&format!("AAA{n}"))], None));
+        thoughtful(by).into_iter().chain([reply(by, calls)]).chain(results).collect::<Vec<_>>()
     };
     (0..9).flat_map(round).collect()
 }
@@ -634,7 +612,7 @@ async fn openai_text_reply_with_cached_tokens() {
 }
 
 #[tokio::test]
-async fn openai_refuses() {
+async fn openai_refusal_has_stop_reason_refusal() {
     check_reply(
         "openai-refusal",
         expect![[r#"
@@ -686,7 +664,7 @@ async fn reply_without_an_end_is_an_error() {
 }
 
 #[tokio::test]
-async fn error_in_the_middle_of_a_stream() {
+async fn error_in_the_middle_of_a_stream_follows_the_text() {
     check_reply("openai-error", expect![[r#"
         text "Hel"
         error overloaded: The server had an error while processing your request. Sorry about that! None
@@ -911,7 +889,7 @@ async fn all_line_endings_and_prefixes_are_read() {
         format!("\u{feff}{plain}"),
         format!("data:\n\n{plain}"),
     ];
-    let heard = reply(Answer::events(plain)).await;
+    let heard = shown_reply(Answer::events(plain)).await;
     expect![[r#"
         text "Hel"
         text "lo"
@@ -919,7 +897,7 @@ async fn all_line_endings_and_prefixes_are_read() {
     "#]]
     .assert_eq(&heard);
     for other in same {
-        assert_eq!(reply(Answer::events(other.clone())).await, heard, "{other}");
+        assert_eq!(shown_reply(Answer::events(other.clone())).await, heard, "{other}");
     }
 }
 
@@ -928,11 +906,11 @@ async fn chunks_may_have_any_size() {
     for file in std::fs::read_dir(FIXTURES).expect("fixtures") {
         let name = file.expect("a file").file_name().into_string().expect("a plain name");
         let whole = Answer::events(fixture(&name));
-        let heard = reply(whole.clone()).await;
+        let heard = shown_reply(whole.clone()).await;
         for sizes in [vec![1], vec![7, 1, 64, 3]] {
-            assert_eq!(reply(whole.clone().and_pieces(sizes)).await, heard, "{name}");
+            assert_eq!(shown_reply(whole.clone().and_pieces(sizes)).await, heard, "{name}");
         }
-        assert_eq!(reply(whole.and_gzip()).await, heard, "{name}");
+        assert_eq!(shown_reply(whole.and_gzip()).await, heard, "{name}");
     }
 }
 

@@ -86,7 +86,7 @@ async fn run_events(mut run: Run) -> (String, Result<Reply, RunError>) {
 }
 
 #[tokio::test]
-async fn a_text() {
+async fn text_reply_reads_alike_in_every_dialect() {
     check(
         "Hello?",
         || vec![Answer::text("Grüß dich, 🦀!")],
@@ -100,7 +100,7 @@ async fn a_text() {
 }
 
 #[tokio::test]
-async fn a_call_and_its_result() {
+async fn call_and_result_read_alike_in_every_dialect() {
     let answers = || {
         vec![
             Answer::text("I ask.").and_call("call_1", "echo", json!({"text": "zwölf \"Uhr\""})),
@@ -123,7 +123,7 @@ async fn a_call_and_its_result() {
 }
 
 #[tokio::test]
-async fn calls_side_by_side() {
+async fn parallel_calls_read_alike_in_every_dialect() {
     let answers = || {
         vec![
             Answer::call("call_1", "echo", json!({"text": "one"}))
@@ -245,7 +245,7 @@ async fn thoughts_unknown_to_the_provider_are_left_out() {
 }
 
 #[tokio::test]
-async fn g21_pictures() {
+async fn g21_pictures_are_sent_in_every_dialect() {
     let answers = || {
         let calls = Answer::call("call_1", "show", json!({}));
         [calls.and_call("call_2", "echo", json!({"text": "a"})), Answer::text("A picture.")]
@@ -327,7 +327,7 @@ async fn tools_of_any_name_can_be_called() {
 }
 
 #[tokio::test]
-async fn a_refusal_in_words() {
+async fn refusal_reads_alike_in_every_dialect() {
     check(
         "Go.",
         || vec![Answer::text("No.").and_stop(StopReason::Refusal)],
@@ -341,7 +341,7 @@ async fn a_refusal_in_words() {
 }
 
 #[tokio::test]
-async fn a_long_stream() {
+async fn long_reply_is_read_whole_in_every_dialect() {
     let words: String = (0..20_000).map(|n| format!("w{n} ")).collect();
     for dialect in Dialect::ALL {
         let provider = LocalProvider::start(dialect, [Answer::text(words.as_str())]);

@@ -115,22 +115,26 @@ pub(crate) fn call(id: &str, name: &str, input: Value) -> AssistantPart {
 }
 
 pub(crate) fn result(id: &str, content: impl Into<Content>) -> Message {
+    result_with(id, content, None)
+}
+
+/// A result of the tool `read`, with this error.
+pub(crate) fn result_with(
+    id: &str,
+    content: impl Into<Content>,
+    error: Option<ToolErrorKind>,
+) -> Message {
     Message::ToolResult(ToolResultMessage {
         call_id: id.into(),
         tool_name: "read".into(),
         content: content.into(),
-        error: None,
+        error,
         render_data: None,
     })
 }
 
 pub(crate) fn failed_result(id: &str, content: impl Into<Content>) -> Message {
-    match result(id, content) {
-        Message::ToolResult(result) => {
-            Message::ToolResult(ToolResultMessage { error: Some(ToolErrorKind::Failed), ..result })
-        }
-        other => other,
-    }
+    result_with(id, content, Some(ToolErrorKind::Failed))
 }
 
 pub(crate) fn picture() -> ContentPart {

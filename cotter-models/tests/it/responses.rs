@@ -10,10 +10,7 @@ use std::{
 use cotter::{
     Agent, FnTool, Message, MessageList, Permit, ToolOutput, ToolSpec,
     history::{
-        message::{
-            AssistantMessage, AssistantPart, Content, ContentPart, StopReason, ToolCall,
-            ToolResultMessage, Usage, UserMessage,
-        },
+        message::{AssistantPart, Content, ContentPart, Usage, UserMessage},
         outcome::ToolErrorKind,
     },
     model::{Delta, Model, Request, Thinking, tools::ToolList},
@@ -24,6 +21,8 @@ use cotter_test::transcript;
 use expect_test::{Expect, expect};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
+
+use crate::kit::{call, picture, reply, result_with, text_part};
 
 /// A server that gives one answer per request, in order.
 struct Line {
@@ -110,39 +109,8 @@ fn tools() -> Arc<ToolList> {
 
 const OWN: &str = "openai-responses/gpt-6.1-sol";
 
-fn reply(model: &str, parts: impl Into<Vec<AssistantPart>>) -> Message {
-    Message::Assistant(AssistantMessage {
-        parts: parts.into(),
-        model: model.into(),
-        usage: Usage::default(),
-        stop_reason: StopReason::EndTurn,
-    })
-}
-
 fn thought(signature: Value) -> AssistantPart {
     AssistantPart::Thinking { text: "Hm.".into(), signature: Some(signature.to_string()) }
-}
-
-fn text_part(text: &str) -> AssistantPart {
-    AssistantPart::Text(text.into())
-}
-
-fn call(id: &str, name: &str, input: Value) -> AssistantPart {
-    AssistantPart::ToolCall(ToolCall { id: id.into(), name: name.into(), input: Arc::new(input) })
-}
-
-fn result(id: &str, content: impl Into<Content>, error: Option<ToolErrorKind>) -> Message {
-    Message::ToolResult(ToolResultMessage {
-        call_id: id.into(),
-        tool_name: "read".into(),
-        content: content.into(),
-        error,
-        render_data: None,
-    })
-}
-
-fn image() -> ContentPart {
-    ContentPart::Image { media_type: "image/png".into(), data: "iVBORw0KGgo=".into() }
 }
 
 /// Compares a whole request, one line per item.
@@ -306,12 +274,12 @@ fn a_conversation_is_a_list_of_items() {
         Message::User(UserMessage::new(Content::Parts(vec![
             ContentPart::Text("What is this?".into()),
             ContentPart::Text(" ".into()),
-            image(),
+            picture(),
             ContentPart::data("a,b"),
         ]))),
         Message::user(" "),
         reply(OWN, [text_part("I'll look."), call("call_1", "read", json!({"path": "a.md"}))]),
-        result("call_1", "hello\n", None),
+        result_with("call_1", "hello\n", None),
         reply(
             OWN,
             [
@@ -321,10 +289,10 @@ fn a_conversation_is_a_list_of_items() {
                 call("call_5", "functions.read it", json!({})),
             ],
         ),
-        result("call_2", vec![ContentPart::Text("A picture:".into()), image()], None),
-        result("call_3", "no such file", Some(ToolErrorKind::Failed)),
-        result("call_4", "Error: that is no object", Some(ToolErrorKind::InvalidArgs)),
-        result("call_5", vec![image()], Some(ToolErrorKind::Failed)),
+        result_with("call_2", vec![ContentPart::Text("A picture:".into()), picture()], None),
+        result_with("call_3", "no such file", Some(ToolErrorKind::Failed)),
+        result_with("call_4", "Error: that is no object", Some(ToolErrorKind::InvalidArgs)),
+        result_with("call_5", vec![picture()], Some(ToolErrorKind::Failed)),
         reply(OWN, [text_part("Done."), text_part(" ")]),
     ];
     check_request(
@@ -374,9 +342,9 @@ fn thoughts_are_sent_back_to_their_model_with_the_next_item() {
     let messages = [
         Message::user("Hello?"),
         reply(OWN, parts()),
-        result("call_1", "hello", None),
+        result_with("call_1", "hello", None),
         reply("openai-responses/gpt-5.5", parts()),
-        result("call_1", "hello", None),
+        result_with("call_1", "hello", None),
         // The reply was truncated.
         reply(OWN, [sealed("rs_5"), phase("final_answer"), text_part("")]),
         Message::user("Go on."),
@@ -423,11 +391,11 @@ fn foreign_ids_are_shortened_and_stay_unique() {
                 call(&long("2"), "read", json!({})),
             ],
         ),
-        result("call-1_A", "1", None),
-        result("a.b", "2", None),
-        result("a:b", "3", None),
-        result(&long("1"), "4", None),
-        result(&long("2"), "5", None),
+        result_with("call-1_A", "1", None),
+        result_with("a.b", "2", None),
+        result_with("a:b", "3", None),
+        result_with(&long("1"), "4", None),
+        result_with(&long("2"), "5", None),
     ];
     check_request(
         &model("gpt-6.1-sol"),
@@ -466,7 +434,7 @@ fn next_request_begins_with_this_one() {
             messages.push(Message::user("Begin."));
         } else {
             messages.push(reply(OWN, [sealed, call(&id, "read", json!({"path": id}))]));
-            messages.push(result(&id, format!("line {step}"), None));
+            messages.push(result_with(&id, format!("line {step}"), None));
         }
         let mut now = request([]);
         (now.messages, now.tools) = (messages.clone(), tools());

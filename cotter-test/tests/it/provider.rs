@@ -535,7 +535,7 @@ fn streamed(dialect: Dialect, answer: Answer) -> String {
     events.split_once("\r\n0\r\n").map_or(events, |(events, _)| events).to_owned()
 }
 
-fn everything() -> Answer {
+fn answer_with_everything() -> Answer {
     let usage = Usage { input_tokens: 7, output_tokens: 5, cache_read: 300, cache_write: 20 };
     Answer::thinking("Hm, well.")
         .and_text("I look.")
@@ -607,7 +607,7 @@ fn anthropic_replies_are_streamed() {
         event: message_stop
         data: {"type":"message_stop"}
 
-    "#]].assert_eq(&streamed(Dialect::AnthropicMessages, everything()));
+    "#]].assert_eq(&streamed(Dialect::AnthropicMessages, answer_with_everything()));
 }
 
 #[test]
@@ -639,7 +639,7 @@ fn chat_replies_are_streamed() {
 
         data: [DONE]
 
-    "#]].assert_eq(&streamed(Dialect::OpenAiChat, everything()));
+    "#]].assert_eq(&streamed(Dialect::OpenAiChat, answer_with_everything()));
 }
 
 #[test]
@@ -723,7 +723,7 @@ fn responses_replies_are_streamed() {
         event: response.completed
         data: {"type":"response.completed","sequence_number":25,"response":{"id":"resp_00000000000000000000000000000001","object":"response","created_at":1759064126,"status":"completed","error":null,"incomplete_details":null,"instructions":"Be brief.","max_output_tokens":null,"model":"gpt-5.6-sol","output":[{"id":"rs_00000000000000000000000100000000","type":"reasoning","encrypted_content":"gAAAAABb56ac8532263a384==","summary":[{"type":"summary_text","text":"Hm, well."}]},{"id":"msg_00000000000000000000000100000001","type":"message","status":"completed","content":[{"type":"output_text","annotations":[],"logprobs":[],"text":"I look."}],"phase":"final_answer","role":"assistant"},{"id":"fc_00000000000000000000000100000002","type":"function_call","status":"completed","arguments":"{\"path\":\"a\"}","call_id":"call_1","name":"read"},{"id":"fc_00000000000000000000000100000003","type":"function_call","status":"completed","arguments":"{}","call_id":"call_2","name":"list"}],"parallel_tool_calls":true,"previous_response_id":null,"reasoning":{"effort":"low","summary":"auto"},"service_tier":"default","store":false,"temperature":1.0,"text":{"format":{"type":"text"},"verbosity":"medium"},"tool_choice":"auto","tools":[{"type":"function","name":"read","description":"Reads.","strict":false,"parameters":{"type":"object"}}],"top_p":1.0,"truncation":"disabled","usage":{"input_tokens":327,"input_tokens_details":{"cached_tokens":300,"cache_write_tokens":20},"output_tokens":5,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":332},"metadata":{}}}
 
-    "#]].assert_eq(&streamed(Dialect::OpenAiResponses, everything()));
+    "#]].assert_eq(&streamed(Dialect::OpenAiResponses, answer_with_everything()));
 }
 
 #[test]

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_pictures_and_the_rest() {
+    fn tool_result_content_is_converted() {
         check(
             json!({"content": [{"type": "text", "text": "hello"}]}),
             expect![[r#"Text("hello")"#]],

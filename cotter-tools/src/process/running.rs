@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn b3_output_is_read_before_the_runtime_has_noticed_it() {
+    async fn b3_pending_pipe_output_is_read_without_a_runtime_event() {
         let (read_end, mut write_end) = io::pipe().unwrap();
         let mut pipe = Some(Receiver::from_owned_fd(read_end.into()).unwrap());
         write_end.write_all(b"blocked").unwrap();

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_fit_patterns() {
+    fn glob_patterns_match_names() {
         let check = |pattern: &str, name: &str, fit: bool| {
             assert_eq!(fits(pattern, name), fit, "{pattern} {name}")
         };

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_lead_to_hosts() {
+    fn hosts_are_extracted_from_addresses() {
         let check = |address: &str, host: &str| {
             assert_eq!(leads(address), Leads::To(host.into()), "{address}")
         };
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn s14_what_programs_read_in_different_ways_is_not_known() {
+    fn s14_ambiguous_addresses_have_an_unknown_host() {
         for address in [
             "https://$host/",
             "http://{a,b}.com/",
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_and_its_surroundings_are_no_network() {
+    fn local_hosts_are_not_in_zone_network() {
         let near = [
             "localhost",
             "a.localhost",

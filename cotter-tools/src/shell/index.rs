@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_is_read_or_taken_for_none() {
+    fn git_index_is_read_whole_or_rejected() {
         let names = [".env", "a", "src/a long name of a file.rs"];
         for version in 2..=4 {
             let whole = index(version, &names);

@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn s11_an_option_that_is_not_in_the_row_is_unknown() {
+    fn s11_option_missing_from_the_command_table_is_unknown() {
         check("ls -la src", "-o", None);
         check("ls --color=auto --all src", "--o", None);
         check("ls --colo src", "!o", Some("--colo"));

@@ -702,7 +702,7 @@ mod tests {
     }
 
     #[test]
-    fn what_bash_reads_is_read() {
+    fn parser_accepts_bash_syntax() {
         for text in [
             "ls; ls & ls && ls || ! ls | ls |& ls",
             "{ ls; } > a 2>&1; (ls) 3<> b; > c; ls &>> d <<< x",
@@ -722,7 +722,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_surely_read_is_refused_with_a_reason() {
+    fn parser_refuses_doubtful_syntax_with_a_reason() {
         check("ls )", Some("`)` stands where a command should"));
         check("if a; fi", Some("`fi` stands where a command should"));
         check("ls (a)", Some("`ls` stands where it should not"));

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn both_readers_see_the_same_commands() {
+    fn both_parsers_find_the_same_commands() {
         check("ls -la && (cat a | wc) ; echo $(git log) `date`", false);
         check("for f in *; do rm \"$f\"; done; if a; then b; fi; case x in a) c;; esac", false);
         check("cat <<EOF | sort\n$(ls)\nEOF\n", false);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_our_reader_gives_up_on_still_shows_its_commands() {
+    fn second_parser_finds_commands_of_broken_scripts() {
         let commands = read("rm -rf /; if then", SALVAGED).commands;
         assert_eq!(commands.first(), Some(&vec!["rm".to_owned(), "-rf".into(), "/".into()]));
     }

@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s11_a_script_that_writes_or_runs_is_not_plain() {
+    fn s11_sed_script_that_writes_or_runs_is_not_plain() {
         let plain = [
             "s/a/b/",
             "s/a/b/g",

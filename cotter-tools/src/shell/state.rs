@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_ways_know_what_both_knew() {
+    fn joined_shell_states_keep_only_common_values() {
         let at = ShellState::new(&Workspace::new(Path::new("/work")));
         let known = |text: &str| Val::Known(vec![Field::known(text)]);
         let (mut a, mut b) = (at.clone(), at);

@@ -701,7 +701,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_in_order_so_that_every_row_is_found() {
+    fn command_table_is_sorted() {
         for pair in TABLE.windows(2) {
             assert!(
                 pair[0].name < pair[1].name,

@@ -523,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_come_off_and_words_are_made() {
+    fn words_are_unquoted_and_expanded() {
         check("plain", "plain");
         check(r#"r\m"a"'b c'"#, "rmab c");
         check(r"$'a\x62\143\u0064\n'", "abcd\n");
@@ -545,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn what_bash_reads_in_its_own_way_is_refused() {
+    fn doubtful_quoting_is_refused() {
         for text in [
             "'a", "\"a", "$(a", "`a", "${a", "$[1]", "$'\\xff'", "$'\\0'", "$'\\q'", "a\\\nb=c",
             "$((a)", "\\",

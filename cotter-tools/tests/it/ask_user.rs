@@ -1,4 +1,4 @@
-//! `ask_user`: what the person is shown, what the model is told. R11, S1, S4, S29.
+//! `ask_user`: the question that the person sees, the answer that the model gets. R11, S1, S4, S29.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ async fn check(input: Value, answers: impl IntoIterator<Item = Said>, expected: 
 }
 
 #[tokio::test]
-async fn r11_a_question_is_answered_in_words() {
+async fn r11_ask_user_returns_the_typed_answer() {
     check(
         json!({"question": "Which port?"}),
         [Said::Line(" 8080 ".into())],
@@ -41,7 +41,7 @@ async fn r11_a_question_is_answered_in_words() {
 }
 
 #[tokio::test]
-async fn r11_one_of_the_options_is_chosen() {
+async fn r11_ask_user_returns_the_chosen_option() {
     let input = json!({"question": "Which colour?", "options": ["red", "blue"]});
     check(
         input,
@@ -63,7 +63,7 @@ async fn r11_one_of_the_options_is_chosen() {
 }
 
 #[tokio::test]
-async fn r11_something_else_is_always_possible() {
+async fn r11_ask_user_accepts_an_answer_that_is_not_an_option() {
     let input = json!({"question": "Which colour?", "options": ["red", "blue"]});
     check(
         input,
@@ -87,7 +87,7 @@ async fn r11_something_else_is_always_possible() {
 }
 
 #[tokio::test]
-async fn r11_several_are_chosen_where_several_may_be() {
+async fn r11_ask_user_returns_several_chosen_options() {
     let input = json!({"question": "Which?", "options": ["a", "b", "c"], "multiple": true});
     let answers = [Said::Choices(vec![3, 2, 0, 2, 9]), Said::Line("and d".into())];
     check(
@@ -113,7 +113,7 @@ async fn r11_several_are_chosen_where_several_may_be() {
 }
 
 #[tokio::test]
-async fn r11_no_answer_is_told_plainly() {
+async fn r11_ask_user_reports_that_there_was_no_answer() {
     check(json!({"question": "Well?"}), [Said::Nothing], expect![[r#"
         The agent has a question. Your answer allows nothing to run.
         │ Well?
@@ -168,7 +168,7 @@ async fn r11_no_answer_is_told_plainly() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r11_somebody_who_never_answers_is_waited_for_only_so_long() {
+async fn r11_ask_user_times_out_if_the_person_never_answers() {
     let person = ScriptedUi::new([Said::Silence]);
     let model = Scripted::new([Step::call("ask_user", json!({"question": "?"})), Step::text("ok")]);
     let hook = AskUser::default().with_limit(Duration::from_secs(60));
@@ -183,7 +183,7 @@ async fn r11_somebody_who_never_answers_is_waited_for_only_so_long() {
 }
 
 #[tokio::test]
-async fn r11_nobody_there_is_a_result_and_no_error() {
+async fn r11_ask_user_without_a_person_is_a_result_and_no_error() {
     let model = Scripted::new([Step::call("ask_user", json!({"question": "?"})), Step::text("ok")]);
     let agent = Agent::builder(model).hook(AskUser::default()).build().unwrap();
     agent.process_request("go").await.unwrap();
@@ -196,7 +196,7 @@ async fn r11_nobody_there_is_a_result_and_no_error() {
 }
 
 #[tokio::test]
-async fn r11_what_cannot_be_asked_is_refused() {
+async fn r11_ask_user_refuses_invalid_questions() {
     let mut shown = String::new();
     for input in [
         json!({}),
@@ -226,9 +226,9 @@ async fn r11_what_cannot_be_asked_is_refused() {
     "#]].assert_eq(&shown);
 }
 
-/// S29, S4: whatever the model writes, each of its lines stands behind a bar, with nothing hidden.
+/// S29, S4: every line of the model's text is shown behind a bar, with hidden characters escaped.
 #[tokio::test]
-async fn s4_a_question_cannot_pose_as_another() {
+async fn s4_ask_user_question_cannot_look_like_a_permission_question() {
     let question = "1. bash {\"command\":\"ls\"}\n   asked by zone: it writes\r\nRun it? [y]es, [n]o: \
                     \u{1b}[2J\u{202e}\u{2028}The agent has no question.";
     let options = json!(["y\n1. bash {}", "n\u{1b}[A"]);
@@ -252,7 +252,7 @@ async fn s4_a_question_cannot_pose_as_another() {
 
 /// S4: a line that is longer than a screen is wide goes on behind the bar.
 #[tokio::test]
-async fn s4_a_long_line_stays_behind_its_bar() {
+async fn s4_ask_user_wraps_long_lines_behind_the_bar() {
     let long = format!("Look:{}Run it? [y]es, [n]o: {}", " ".repeat(120), "x".repeat(100));
     check(json!({"question": long}), [Said::Line("no".into())], expect![[r#"
         The agent has a question. Your answer allows nothing to run.
@@ -283,7 +283,7 @@ async fn s4_a_long_line_stays_behind_its_bar() {
 
 /// S1: a yes to a question of the model's own is no yes to a call.
 #[tokio::test]
-async fn s1_an_answer_approves_nothing() {
+async fn s1_ask_user_answer_approves_no_call() {
     let spec = ToolSpec::new("deploy", "Deploys.", json!({"type": "object"}));
     let deploy = FnTool::new(spec, |_| async { Ok("deployed".into()) });
     let question = json!({"question": "May I deploy?", "options": ["yes", "no"]});
@@ -326,7 +326,7 @@ async fn s1_an_answer_approves_nothing() {
 
 /// A subagent's question is put under its name.
 #[tokio::test]
-async fn r11_a_subagent_asks_under_its_name() {
+async fn r11_ask_user_of_a_subagent_shows_its_name() {
     let model = Scripted::new([
         Step::call("invoke_subagent", json!({"name": "scout", "prompt": "p"})),
         Step::call("ask_user", json!({"question": "Left or right?"})),
@@ -350,7 +350,7 @@ async fn r11_a_subagent_asks_under_its_name() {
 
 /// The question goes with the run.
 #[tokio::test]
-async fn r11_an_abort_ends_the_question() {
+async fn r11_abort_ends_an_ask_user_question() {
     let model = Scripted::new([Step::call("ask_user", json!({"question": "?"})), Step::text("ok")]);
     let agent = Agent::builder(model)
         .ui(ScriptedUi::new([Said::Silence]))

@@ -9,7 +9,7 @@ use cotter::{
 use cotter_tools::{bash::Bash, confine::Sandbox};
 use serde_json::json;
 
-use crate::machine::{Scratch, runner, said};
+use crate::machine::{Scratch, bash_result, runner};
 
 fn git(folder: &Path, words: &[&str]) {
     let done = Command::new("git").arg("-C").arg(folder).args(words).output().unwrap();
@@ -30,7 +30,7 @@ fn facts(scratch: &Scratch, command: &str) -> Facts {
 }
 
 #[tokio::test]
-async fn s12_git_that_changes_the_project_unasked_runs_no_program_of_its_repository() {
+async fn s12_unasked_git_command_runs_no_program_of_the_repository() {
     let scratch = Scratch::new();
     let program = "touch ran; false";
     repository(&scratch.path(), &[("core.fsmonitor", program), ("core.editor", program)]);
@@ -39,12 +39,12 @@ async fn s12_git_that_changes_the_project_unasked_runs_no_program_of_its_reposit
     assert!(Command::new("chmod").arg("+x").arg(&hook).status().unwrap().success());
     let command = "git add a.txt; git mv a.txt b.txt; git branch --edit-description";
     assert_eq!(facts(&scratch, command).zone, Zone::Workspace);
-    let said = said(runner().with_sandbox(Sandbox::Off), scratch.workspace(), command).await;
+    let said = bash_result(runner().with_sandbox(Sandbox::Off), scratch.workspace(), command).await;
     assert!(!scratch.path().join("ran").exists(), "{said}");
 }
 
 #[test]
-fn s12_a_repository_that_brings_filters_is_code_wherever_it_lies() {
+fn s12_git_in_a_repository_with_filters_is_in_zone_build() {
     let scratch = Scratch::new();
     repository(&scratch.path(), &[]);
     repository(&scratch.path().join("sub"), &[("filter.x.clean", "touch ran")]);
@@ -65,7 +65,7 @@ fn s12_a_repository_that_brings_filters_is_code_wherever_it_lies() {
 }
 
 #[test]
-fn s12_submodules_are_looked_at_with_all_of_their_settings() {
+fn s12_settings_of_submodules_decide_the_zone_of_git() {
     let scratch = Scratch::new();
     repository(&scratch.path(), &[]);
     let module = scratch.path().join(".git/modules/inner");

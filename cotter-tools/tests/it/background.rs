@@ -13,7 +13,7 @@ use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
 use crate::confine::can_confine;
-use crate::machine::{Scratch, alive, gone, pid_in, runner, wait_until};
+use crate::machine::{Scratch, alive, pid_in, runner, wait_until, wait_until_gone};
 
 fn agent(runner: Runner, scratch: &Scratch, calls: &[Value]) -> Agent {
     let steps = calls.iter().map(|input| Step::call("bash_background", input.clone()));
@@ -25,7 +25,7 @@ fn agent(runner: Runner, scratch: &Scratch, calls: &[Value]) -> Agent {
         .unwrap()
 }
 
-/// Calls one after the other, and what the model gets.
+/// Checks the results that the model gets for these calls, one step each.
 async fn check(calls: &[Value], expected: Expect) {
     let (scratch, runner) = (Scratch::new(), runner());
     let agent = agent(runner.clone(), &scratch, calls);
@@ -39,7 +39,7 @@ async fn check(calls: &[Value], expected: Expect) {
 const SERVER: &str = "echo up; setsid sh -c 'echo $$ > pid; exec sleep 1000' & sleep 1000";
 
 #[tokio::test]
-async fn s17_a_process_has_a_name_a_log_and_an_end() {
+async fn s17_background_process_has_a_name_a_log_and_an_end() {
     check(
         &[
             json!({"action": "list"}),
@@ -78,7 +78,7 @@ async fn s17_a_process_has_a_name_a_log_and_an_end() {
 }
 
 #[tokio::test]
-async fn s17_no_more_than_eight_run() {
+async fn s17_at_most_eight_background_processes_run() {
     let mut calls = vec![json!({"action": "start", "command": "sleep 1000"}); 9];
     calls.push(json!({"action": "stop", "name": "p3"}));
     calls.push(json!({"action": "start", "command": "sleep 1000", "name": "again"}));
@@ -103,7 +103,7 @@ async fn s17_no_more_than_eight_run() {
 }
 
 #[tokio::test]
-async fn s17_a_process_ends_with_its_session_and_with_its_agent() {
+async fn s17_background_process_ends_with_its_session_and_its_agent() {
     for by_session in [true, false] {
         let scratch = Scratch::new();
         let agent = agent(runner(), &scratch, &[json!({"action": "start", "command": SERVER})]);
@@ -116,16 +116,16 @@ async fn s17_a_process_ends_with_its_session_and_with_its_agent() {
         } else {
             drop((session, agent));
         }
-        gone(pid).await;
+        wait_until_gone(pid).await;
     }
 }
 
-/// Plants what decides what runs later, and stays.
+/// Writes files that decide which code runs later, and does not end.
 const PLANT: &str = "mkdir .git/hooks .vscode; for file in .git/hooks/pre-commit .vscode/tasks.json \
                      .mcp.json .envrc; do echo evil > $file; done; exec sleep 1000";
 
 /// A repository with a script that plants, an agent that makes these calls there, and its person.
-fn planted(runner: Runner, calls: &[(&str, Value)]) -> (Scratch, Agent, ScriptedUi) {
+fn planting_agent(runner: Runner, calls: &[(&str, Value)]) -> (Scratch, Agent, ScriptedUi) {
     let scratch = Scratch::new();
     fs::create_dir(scratch.path().join(".git")).unwrap();
     fs::write(scratch.path().join(".husky"), "old\n").unwrap();
@@ -144,7 +144,7 @@ fn planted(runner: Runner, calls: &[(&str, Value)]) -> (Scratch, Agent, Scripted
 }
 
 /// The planted files that exist.
-fn there(folder: &Path) -> String {
+fn planted_files(folder: &Path) -> String {
     let names = [".git/hooks/pre-commit", ".vscode/tasks.json", ".mcp.json", ".envrc", ".husky"];
     let there = names.iter().filter(|name| folder.join(name).symlink_metadata().is_ok());
     there.copied().collect::<Vec<_>>().join(" ")
@@ -163,22 +163,22 @@ fn wait() -> (&'static str, Value) {
 fn tidy(scratch: &Scratch, runner: &Runner, told: &str) -> String {
     let private = runner.temp().unwrap().parent().unwrap().display().to_string();
     let tidy = scratch.tidy(&told.replace(&private, "PRIVATE"));
-    // Which was made when somebody first looked is a matter of luck.
+    // The order in which the files are noticed varies.
     let mut lines: Vec<_> = tidy.lines().collect();
     lines.sort_unstable();
     lines.join("\n") + "\n"
 }
 
 #[tokio::test]
-async fn s15_what_a_background_process_plants_is_taken_away_when_it_is_stopped() {
+async fn s15_protected_files_written_in_background_are_removed_at_stop() {
     let runner = runner();
     if !can_confine() {
         return;
     }
     let stop = ("bash_background", json!({"action": "stop", "name": "web"}));
-    let (scratch, agent, person) = planted(runner.clone(), &[start(), wait(), stop]);
+    let (scratch, agent, person) = planting_agent(runner.clone(), &[start(), wait(), stop]);
     agent.process_request("go").await.unwrap();
-    assert_eq!(there(&scratch.path()), ".husky");
+    assert_eq!(planted_files(&scratch.path()), ".husky");
     let aside = runner.temp().unwrap().with_file_name("aside/1-.envrc");
     assert_eq!(fs::read_to_string(aside).unwrap(), "evil\n");
     expect![[r#"
@@ -200,27 +200,27 @@ async fn s15_what_a_background_process_plants_is_taken_away_when_it_is_stopped()
 }
 
 #[tokio::test]
-async fn s15_what_is_planted_while_nobody_looks_is_told_and_goes_with_the_session() {
+async fn s15_protected_files_written_in_background_are_reported_and_removed_with_the_session() {
     let runner = runner();
     if !can_confine() {
         return;
     }
-    let (scratch, agent, person) = planted(runner.clone(), &[start(), wait()]);
+    let (scratch, agent, person) = planting_agent(runner.clone(), &[start(), wait()]);
     let session = agent.new_session().await.unwrap();
     session.prompt("go").await.unwrap();
     let told = person.notices();
     assert_eq!(told.matches("came to be while it runs").count(), 4, "{told}");
     session.close().await;
-    assert_eq!(there(&scratch.path()), ".husky");
+    assert_eq!(planted_files(&scratch.path()), ".husky");
     let at_the_end = person.notices().replace(&told, "");
     assert_eq!(at_the_end.matches("it was taken away again").count(), 4, "{at_the_end}");
     fs::write(scratch.path().join(".mcp.json"), "mine").unwrap();
     drop((session, agent));
-    assert_eq!(there(&scratch.path()), ".mcp.json .husky");
+    assert_eq!(planted_files(&scratch.path()), ".mcp.json .husky");
 }
 
 #[tokio::test]
-async fn s15_what_a_person_approved_meanwhile_stays() {
+async fn s15_protected_files_approved_during_a_background_process_stay() {
     let runner = runner();
     if !can_confine() {
         return;
@@ -231,19 +231,19 @@ async fn s15_what_a_person_approved_meanwhile_stays() {
         ("bash", json!({"command": "echo '{}' > .mcp.json"})),
         ("bash_background", json!({"action": "stop", "name": "web"})),
     ];
-    let (scratch, agent, person) = planted(runner.clone(), &calls);
+    let (scratch, agent, person) = planting_agent(runner.clone(), &calls);
     agent.process_request("go").await.unwrap();
-    assert_eq!(there(&scratch.path()), ".mcp.json .envrc .husky");
+    assert_eq!(planted_files(&scratch.path()), ".mcp.json .envrc .husky");
     assert_eq!(person.notices(), "");
 }
 
-/// Calls one after the other where a secret lies, each start being one that has the network.
+/// Checks these calls, one step each, in a project with a secret; each started process has the network.
 async fn check_secret(calls: &[(&str, Value)], expected: Expect) {
     if !can_confine() {
         return;
     }
     let runner = runner();
-    let (scratch, agent, person) = planted(runner.clone(), calls);
+    let (scratch, agent, person) = planting_agent(runner.clone(), calls);
     fs::write(scratch.path().join(".env"), "KEY=1").unwrap();
     fs::write(scratch.path().join("wait.sh"), "echo up; exec sleep 1000").unwrap();
     agent.process_request("go").await.unwrap();
@@ -265,7 +265,7 @@ fn reaching_out(name: &str) -> (&'static str, Value) {
 }
 
 #[tokio::test]
-async fn s21_a_process_that_reaches_out_ends_when_a_secret_is_read() {
+async fn s21_background_process_with_network_ends_when_a_secret_is_read() {
     let inside = json!({"action": "start", "command": "sh wait.sh", "name": "inside"});
     let calls = [
         reaching_out("web"),
@@ -304,7 +304,7 @@ async fn s21_a_process_that_reaches_out_ends_when_a_secret_is_read() {
 }
 
 #[tokio::test]
-async fn s17_logs_do_not_pile_up() {
+async fn s17_background_logs_are_limited() {
     let (scratch, runner) = (Scratch::new(), runner());
     let start =
         |name: String, command: &str| json!({"action": "start", "name": name, "command": command});

@@ -13,16 +13,18 @@ use cotter_tools::{
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-use crate::machine::{Scratch, agent, alive, bash, gone, pid_in, runner, said, with_environment};
+use crate::machine::{
+    Scratch, agent, alive, bash, bash_result, pid_in, runner, wait_until_gone, with_environment,
+};
 
 /// A command line and its result.
 async fn check(command: &str, expected: Expect) {
     let scratch = Scratch::new();
-    expected.assert_eq(&scratch.tidy(&said(runner(), scratch.workspace(), command).await));
+    expected.assert_eq(&scratch.tidy(&bash_result(runner(), scratch.workspace(), command).await));
 }
 
 #[tokio::test]
-async fn output_comes_first_and_the_exit_code_where_it_is_not_zero() {
+async fn bash_result_is_the_output_and_a_nonzero_exit_code() {
     check(
         "echo one; echo two >&2",
         expect![[r#"
@@ -56,12 +58,12 @@ async fn output_comes_first_and_the_exit_code_where_it_is_not_zero() {
 }
 
 #[tokio::test]
-async fn what_is_no_text_becomes_marks() {
+async fn bash_output_that_is_not_utf8_gets_replacement_characters() {
     check(r"printf 'a\000b\377c\303'", expect!["a�b�c�"]).await;
 }
 
 #[tokio::test]
-async fn s10_it_is_bash_without_profile_and_without_input() {
+async fn s10_bash_runs_without_profile_and_without_input() {
     check(
         "shopt login_shell; echo $-; cat; [[ a == a ]] && echo $'\\x62'",
         expect![[r#"
@@ -73,7 +75,7 @@ async fn s10_it_is_bash_without_profile_and_without_input() {
 }
 
 #[tokio::test]
-async fn a_call_may_start_in_another_folder() {
+async fn bash_call_may_start_in_another_folder() {
     let scratch = Scratch::new();
     std::fs::create_dir(scratch.path().join("sub")).unwrap();
     std::fs::write(scratch.path().join("file"), "").unwrap();
@@ -113,7 +115,7 @@ async fn a_call_may_start_in_another_folder() {
 }
 
 #[tokio::test]
-async fn s7_a_command_knows_nothing_but_what_is_listed() {
+async fn s7_bash_command_gets_only_listed_variables() {
     let scratch = Scratch::new();
     let had = [
         ("HOME", "/home/me"),
@@ -128,7 +130,7 @@ async fn s7_a_command_knows_nothing_but_what_is_listed() {
     ];
     let had = had.map(|(name, value)| (name.into(), value.into()));
     let runner = runner().with_environment(Environment::chosen(had, &[] as &[&str]));
-    let shown = said(runner.clone(), scratch.workspace(), "env | sort").await;
+    let shown = bash_result(runner.clone(), scratch.workspace(), "env | sort").await;
     let temp = runner.temp().unwrap().display().to_string();
     let mark = |line: &str| {
         line.split_once("COTTER_CALL=")
@@ -166,7 +168,7 @@ async fn s7_a_command_knows_nothing_but_what_is_listed() {
 }
 
 #[tokio::test]
-async fn s17_a_call_ends_at_its_timeout_with_all_it_started() {
+async fn s17_bash_timeout_ends_the_command_and_its_children() {
     let scratch = Scratch::new();
     let command = "echo begun; setsid sh -c 'echo $$ > pid; exec sleep 1000' & sleep 1000";
     let input = json!({"command": command, "timeout_ms": 400});
@@ -182,7 +184,7 @@ async fn s17_a_call_ends_at_its_timeout_with_all_it_started() {
 }
 
 #[tokio::test]
-async fn s17_an_abort_leaves_nothing_behind() {
+async fn s17_abort_leaves_no_process_of_a_bash_call() {
     for runner in [runner(), with_environment(Runner::direct())] {
         let scratch = Scratch::new();
         let command = "(setsid sh -c 'echo $$ > pid; exec sleep 1000' &) ; sleep 1000";
@@ -195,20 +197,20 @@ async fn s17_an_abort_leaves_nothing_behind() {
         let pid = pid_in(&scratch.path().join("pid")).await;
         assert!(session.abort());
         run.await.unwrap().unwrap();
-        gone(pid).await;
+        wait_until_gone(pid).await;
     }
 }
 
 #[tokio::test]
-async fn s17_a_child_that_holds_the_output_open_does_not_hold_the_call() {
+async fn s17_child_that_keeps_the_output_open_does_not_delay_the_result() {
     check("sleep 1000 & echo done", expect!["done"]).await;
     check("setsid sleep 1000 & disown; echo done", expect!["done"]).await;
 }
 
 #[tokio::test]
-async fn s17_a_call_ends_at_64_mb_with_what_it_has() {
+async fn s17_bash_call_ends_at_64_mb_of_output() {
     let scratch = Scratch::new();
-    let shown = said(runner(), scratch.workspace(), "yes").await;
+    let shown = bash_result(runner(), scratch.workspace(), "yes").await;
     let (head, tail) = (&shown[..10], &shown[shown.len() - 70..]);
     expect![[r#"
         y
@@ -229,7 +231,7 @@ async fn s17_a_call_ends_at_64_mb_with_what_it_has() {
 }
 
 #[tokio::test]
-async fn renderers_get_the_streams_apart() {
+async fn renderers_get_stdout_and_stderr_separately() {
     let scratch = Scratch::new();
     let command = "echo out; echo err >&2; exit 2";
     let (session, _) = bash(runner(), scratch.workspace(), json!({"command": command})).await;
@@ -245,10 +247,10 @@ async fn renderers_get_the_streams_apart() {
         .assert_eq(&json!(data).to_string());
 }
 
-/// P8: a handler's program gets its words as they are, one that fails is no error, and what a person would
-/// have to be asked about is not run when nobody is there.
+/// P8: a handler's program gets its words unchanged, a failing program is no error, and a program that would
+/// ask is not run without a person.
 #[tokio::test]
-async fn p8_a_handlers_program_runs_by_way_of_bash() {
+async fn p8_exec_of_a_handler_runs_its_words_through_bash() {
     let scratch = Scratch::new();
     let tool = FnTool::new(
         ToolSpec::new("tool", "for a test", json!({"type": "object"})),
@@ -288,7 +290,7 @@ async fn p8_a_handlers_program_runs_by_way_of_bash() {
 }
 
 #[tokio::test]
-async fn what_a_command_says_is_told_while_it_works() {
+async fn bash_output_is_streamed_while_the_command_runs() {
     let scratch = Scratch::new();
     let agent = agent(
         runner(),
@@ -311,7 +313,7 @@ async fn what_a_command_says_is_told_while_it_works() {
 }
 
 /// A project in a folder beside another; the command's result with both names taken out.
-async fn refused(command: &str, expected: Expect) {
+async fn check_refused(command: &str, expected: Expect) {
     if runner().cannot_confine().is_some() {
         assert!(std::env::var_os("COTTER_TEST_CONFINE").is_none());
         not_tested("nothing confines");
@@ -324,29 +326,29 @@ async fn refused(command: &str, expected: Expect) {
     std::fs::write(scratch.path().join("beside/file"), "private").unwrap();
     std::fs::write(scratch.path().join("project/run.sh"), command).unwrap();
     let workspace = cotter::Workspace::new(&scratch.path().join("project"));
-    let said = said(runner(), workspace, "bash run.sh").await;
+    let said = bash_result(runner(), workspace, "bash run.sh").await;
     expected.assert_eq(&scratch.tidy(&said));
 }
 
 #[tokio::test]
-async fn b8_a_refusal_names_the_root_to_add() {
-    refused("echo x > ../beside/new", expect![[r#"
+async fn b8_denied_access_hint_names_the_root_to_add() {
+    check_refused("echo x > ../beside/new", expect![[r#"
         run.sh: line 1: ../beside/new: Permission denied
         exit code 1
         access to PROJECT/beside/new was refused: it is outside the project; `--add-dir PROJECT/beside` would open it. For files nobody needs later there is $TMPDIR"#]]).await;
-    refused("cat ../beside/file", expect![[r#"
+    check_refused("cat ../beside/file", expect![[r#"
         cat: ../beside/file: Permission denied
         exit code 1
         access to PROJECT/beside/file was refused: it is outside the project; `--add-dir PROJECT/beside` would open it. For files nobody needs later there is $TMPDIR"#]]).await;
-    refused("mkdir /somewhere", expect![[r#"
+    check_refused("mkdir /somewhere", expect![[r#"
         mkdir: cannot create directory ‘/somewhere’: Permission denied
         exit code 1
         access to /somewhere was refused: it is outside the project. For files nobody needs later there is $TMPDIR"#]]).await;
-    refused("touch .git/hooks/pre-commit", expect![[r#"
+    check_refused("touch .git/hooks/pre-commit", expect![[r#"
         touch: cannot touch '.git/hooks/pre-commit': Read-only file system
         exit code 1
         writing to .git/hooks was refused: it decides what runs later, and this call was not approved for it"#]]).await;
-    refused(
+    check_refused(
         "echo x > /etc/x",
         expect![[r#"
         run.sh: line 1: /etc/x: Permission denied
@@ -358,28 +360,28 @@ async fn b8_a_refusal_names_the_root_to_add() {
 
 /// Paths under `/proc` are seldom written, so a refusal there is not reported as a write.
 #[tokio::test]
-async fn b8_a_refused_look_at_another_process_is_no_write() {
-    refused("echo 'cat: /proc/1/environ: Permission denied' >&2; exit 1", expect![[r#"
+async fn b8_denied_read_of_proc_gets_no_hint_about_writing() {
+    check_refused("echo 'cat: /proc/1/environ: Permission denied' >&2; exit 1", expect![[r#"
         cat: /proc/1/environ: Permission denied
         exit code 1
         access to /proc/1/environ was refused: there is what belongs to other processes and the system"#]]).await;
 }
 
-/// The filter refuses a socket with one word; the rest of the output tells what it was about.
+/// A refused socket is only `EPERM`; the rest of the output shows that it was a socket.
 #[tokio::test]
-async fn b8_a_refused_socket_is_said_to_be_one() {
-    refused("exec 3<>/dev/tcp/127.0.0.1/9", expect![[r#"
+async fn b8_denied_socket_hint_names_the_socket() {
+    check_refused("exec 3<>/dev/tcp/127.0.0.1/9", expect![[r#"
         run.sh: socket: Operation not permitted
         run.sh: line 1: /dev/tcp/127.0.0.1/9: Operation not permitted
         exit code 1
         the sandbox closes the network for this command, this machine's own sockets included: only a call that is judged to use it has it, once a rule or a person allows it (a program that nobody knows is not judged so); `"sandbox": "off"` in the person's settings opens it for all"#]]).await;
     let trace = "printf '  s = socket.socket()\\nPermissionError: [Errno 1] Operation not permitted\\n' >&2; exit 1";
-    refused(trace, expect![[r#"
+    check_refused(trace, expect![[r#"
           s = socket.socket()
         PermissionError: [Errno 1] Operation not permitted
         exit code 1
         the sandbox closes the network for this command, this machine's own sockets included: only a call that is judged to use it has it, once a rule or a person allows it (a program that nobody knows is not judged so); `"sandbox": "off"` in the person's settings opens it for all"#]]).await;
-    refused(
+    check_refused(
         "echo 'chown: changing it: Operation not permitted' >&2; exit 1",
         expect![[r#"
         chown: changing it: Operation not permitted
@@ -389,8 +391,8 @@ async fn b8_a_refused_socket_is_said_to_be_one() {
 }
 
 #[tokio::test]
-async fn b8_a_refusal_says_that_the_network_is_off() {
-    refused("curl -s -S http://127.0.0.1:9/", expect![[r#"
+async fn b8_denied_connection_hint_says_that_the_network_is_off() {
+    check_refused("curl -s -S http://127.0.0.1:9/", expect![[r#"
         curl: (7) Failed to connect to 127.0.0.1 port 9 after 0 ms: Couldn't connect to server
         exit code 7
         the sandbox closes the network for this command, this machine's own sockets included: only a call that is judged to use it has it, once a rule or a person allows it (a program that nobody knows is not judged so); `"sandbox": "off"` in the person's settings opens it for all"#]]).await;
@@ -417,7 +419,7 @@ fn hostile(scratch: &Scratch, config: &str) {
 }
 
 #[tokio::test]
-async fn s12_git_judged_safe_runs_no_program_of_the_repository() {
+async fn s12_safe_git_command_runs_no_program_of_the_repository() {
     let scratch = Scratch::new();
     hostile(&scratch, "[core]\nfsmonitor = EVIL\npager = EVIL\n");
     let plain =
@@ -425,13 +427,13 @@ async fn s12_git_judged_safe_runs_no_program_of_the_repository() {
     assert!(String::from_utf8_lossy(&plain.unwrap().stderr).contains("evil ran"));
     let commands = ["git status --short f", "git diff --stat", "git log --oneline --format=%s"];
     for command in commands {
-        let said = said(runner(), scratch.workspace(), command).await;
+        let said = bash_result(runner(), scratch.workspace(), command).await;
         assert!(!said.contains("evil ran"), "{command}: {said}");
     }
 }
 
 #[test]
-fn s12_a_repository_that_brings_programs_of_its_own_is_not_safe() {
+fn s12_git_with_programs_in_the_repository_config_is_not_safe() {
     let zone = |config: &str| {
         let scratch = Scratch::new();
         hostile(&scratch, config);

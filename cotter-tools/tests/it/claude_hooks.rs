@@ -48,7 +48,7 @@ struct Machine {
     listed: Option<String>,
 }
 
-/// A test case with somebody's hooks.
+/// A test case: the hooks of an owner, and the calls of a run.
 struct Case {
     owner: Owner,
     hooks: Value,
@@ -96,7 +96,7 @@ impl Machine {
             fs::create_dir_all(scratch.path().join(name)).unwrap();
         }
         let runner = runner().with_temp_below(&scratch.path().join("temp"));
-        // A python in somebody's home folder would be out of reach for what is closed off.
+        // A confined hook cannot reach a Python in a home folder.
         let variables = vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())];
         Machine { scratch, runner, variables, listed: None }
     }
@@ -272,7 +272,7 @@ async fn b3_a_guard_in_python_denies_asks_and_passes() {
 }
 
 #[tokio::test]
-async fn b3_exit_two_and_the_old_decision_block() {
+async fn b3_exit_code_two_and_legacy_decision_block() {
     let machine = Machine::new();
     machine.program(
         "guard.sh",
@@ -299,7 +299,7 @@ async fn b3_exit_two_and_the_old_decision_block() {
 }
 
 #[tokio::test]
-async fn s3_what_a_hook_allows_nobody_is_asked_about_and_nothing_more() {
+async fn s3_allow_of_a_hook_replaces_only_the_question() {
     let machine = Machine::new();
     machine.program("guard.py", GUARD);
     // The floor would ask.
@@ -355,7 +355,7 @@ async fn s3_what_a_hook_allows_nobody_is_asked_about_and_nothing_more() {
 }
 
 #[tokio::test]
-async fn s3_another_input_is_taken_where_it_is_granted() {
+async fn s3_rewritten_input_is_used_only_with_the_grant() {
     let machine = Machine::new();
     machine.program("guard.py", GUARD);
     machine
@@ -382,7 +382,7 @@ async fn s3_another_input_is_taken_where_it_is_granted() {
 }
 
 #[tokio::test]
-async fn b3_a_hook_is_asked_about_each_edit() {
+async fn b3_claude_hook_is_asked_about_each_edit() {
     let machine = Machine::new();
     machine.program(
         "style.py",
@@ -415,7 +415,7 @@ print(json.dumps({"hookSpecificOutput": own}))
     machine.check(Case::new(one("PreToolUse", "Edit", line), [edit(&many)]), expect![[r#"
         result c1.1 (denied): Hook "style" blocked the action: a hook is asked about at most 100 parts of a call: make it several calls
     "#]]).await;
-    // Several edits are what `MultiEdit` was; one is none.
+    // Several edits are shown as `MultiEdit`, a single edit is not.
     let steps = || [edit(&["secret"]), edit(&["a", "secret"]), edit(&["a", "\tb"])];
     for matcher in ["MultiEdit", "Write|MultiEdit", "^Multi.*"] {
         let expected = expect![[r#"
@@ -437,7 +437,7 @@ print(json.dumps({"hookSpecificOutput": own}))
 }
 
 #[tokio::test]
-async fn b3_failures_pass_visibly_or_block_by_one_word() {
+async fn b3_claude_hook_failures_pass_with_a_notice_or_block_by_setting() {
     let machine = Machine::new();
     machine.program("guard.py", GUARD);
     machine
@@ -487,7 +487,7 @@ async fn b3_failures_pass_visibly_or_block_by_one_word() {
             "#]],
         )
         .await;
-    // What cannot be asked has failed, too.
+    // A hook with an invalid address has failed, too.
     let http =
         json!({"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "http", "url": "x"}]}]});
     machine
@@ -511,7 +511,7 @@ async fn b3_failures_pass_visibly_or_block_by_one_word() {
 }
 
 #[tokio::test]
-async fn b3_the_model_does_not_stop_yet() {
+async fn b3_stop_hook_continues_the_run() {
     let machine = Machine::new();
     machine.program(
         "stop.sh",
@@ -556,7 +556,7 @@ async fn b3_the_model_does_not_stop_yet() {
 }
 
 #[tokio::test]
-async fn b3_words_for_the_model_and_for_the_person() {
+async fn b3_hook_output_reaches_the_model_or_the_person() {
     let machine = Machine::new();
     let hooks = json!({
         "SessionStart": [
@@ -600,7 +600,7 @@ async fn b3_words_for_the_model_and_for_the_person() {
 }
 
 #[tokio::test]
-async fn b3_a_result_is_replaced_and_a_run_is_ended() {
+async fn b3_post_tool_use_hook_replaces_a_result_or_ends_the_run() {
     let machine = Machine::new();
     let redact = r#"jq -c '{hookSpecificOutput: {hookEventName: "PostToolUse",
         updatedToolOutput: (.tool_response | .stdout = "[redacted]")}}'"#;
@@ -640,7 +640,7 @@ async fn b3_a_result_is_replaced_and_a_run_is_ended() {
 }
 
 #[tokio::test]
-async fn b3_a_question_is_answered_by_a_hook() {
+async fn b3_permission_request_hook_answers_a_question() {
     let machine = Machine::new();
     let answer = |behavior: &str| {
         let answer = format!(
@@ -688,7 +688,7 @@ async fn b3_a_question_is_answered_by_a_hook() {
 }
 
 #[tokio::test]
-async fn s7_where_a_hook_runs_and_what_it_knows() {
+async fn s7_claude_hook_gets_the_project_folder_and_listed_variables() {
     let machine = Machine::new();
     fs::create_dir_all(machine.path("plugin/scripts")).unwrap();
     fs::write(machine.path("plugin/scripts/x.sh"), "echo plugin >&2; exit 2").unwrap();
@@ -719,7 +719,7 @@ async fn s7_where_a_hook_runs_and_what_it_knows() {
 }
 
 #[tokio::test]
-async fn s6_a_hook_in_a_folder_that_changed_is_not_started() {
+async fn s6_hook_in_a_changed_pinned_folder_is_not_started() {
     let machine = Machine::new();
     machine.program("guard.sh", "#!/bin/sh\necho ran >> ran.txt\n");
     let snapshot = Snapshot::take(&machine.path(".claude")).unwrap();
@@ -737,7 +737,7 @@ async fn s6_a_hook_in_a_folder_that_changed_is_not_started() {
         )
         .await;
     assert_eq!(fs::read_to_string(machine.path("ran.txt")).unwrap(), "ran\n");
-    // A file beside it: what it reads may be another.
+    // An added file beside the script counts, too: the script may load it.
     machine.program("json.py", "print('mine')");
     machine.check(case("PreToolUse"), expect![[r#"
         result c1.1 (denied): Hook "guard" blocked the action: PROJECT/.claude is not as it was trusted: `cotter trust` shows the difference
@@ -756,7 +756,7 @@ async fn s6_a_hook_in_a_folder_that_changed_is_not_started() {
 /// The decision if a hook may run does not count against its time limit: a slow folder must not let
 /// a call past a gate.
 #[tokio::test]
-async fn s6_a_folder_is_looked_at_whatever_the_limit() {
+async fn s6_check_of_a_pinned_folder_ignores_the_hook_timeout() {
     let machine = Machine::new();
     machine.program("guard.sh", "#!/bin/sh\necho ran >> ran.txt\n");
     fs::write(machine.path(".claude/large"), vec![7; 2 << 20]).unwrap();
@@ -774,7 +774,7 @@ async fn s6_a_folder_is_looked_at_whatever_the_limit() {
 }
 
 #[tokio::test]
-async fn b3_a_model_judges() {
+async fn b3_prompt_hook_asks_a_model_for_the_verdict() {
     let machine = Machine::new();
     let asked = |event: &str, more: Value| {
         let mut handler = json!({"type": "prompt", "prompt": "Is this fine? $ARGUMENTS"});
@@ -824,7 +824,7 @@ async fn b3_a_model_judges() {
 }
 
 #[tokio::test]
-async fn b3_a_condition_lets_through_what_it_does_not_understand() {
+async fn b3_hook_with_a_condition_also_runs_for_commands_that_are_not_understood() {
     let machine = Machine::new();
     let handler = json!({"type": "command", "if": "Bash(echo secret *)", "command": "exit 2"});
     let hooks = json!({"PreToolUse": [{"matcher": "Bash", "hooks": [handler]}]});
@@ -845,7 +845,7 @@ async fn b3_a_condition_lets_through_what_it_does_not_understand() {
 }
 
 #[tokio::test]
-async fn b3_subagents_are_told_and_sent_on() {
+async fn b3_subagent_hooks_add_context_and_continue_the_subagent() {
     let machine = Machine::new();
     let start = "jq -c '{hookSpecificOutput: {hookEventName: .hook_event_name, additionalContext: (\"you are \" + .agent_type)}}'";
     let stop = "jq -c 'if .stop_hook_active then {} else {decision: \"block\", reason: (.agent_type + \", look again\")} end'";
@@ -932,7 +932,7 @@ fn posted(url: &str) -> Value {
 }
 
 #[tokio::test]
-async fn b3_s34_an_address_is_asked_where_the_operator_lists_it() {
+async fn b3_s34_http_hook_asks_an_address_on_the_operators_list() {
     let deny = r#"{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": "not today"}}"#;
     let change = r#"{"hookSpecificOutput": {"hookEventName": "PreToolUse", "updatedInput": {"command": "true"}}}"#;
     let (host, told) = address(vec![
@@ -975,7 +975,7 @@ async fn b3_s34_an_address_is_asked_where_the_operator_lists_it() {
 }
 
 #[tokio::test]
-async fn s34_no_address_of_this_machine_is_asked_unlisted_and_none_without_tls() {
+async fn s34_http_hook_refuses_unlisted_local_addresses_and_plain_http() {
     let (host, told) = address(vec![(200, "")]);
     for (url, on_failure, expected) in [
         (

@@ -19,8 +19,8 @@ use expect_test::{Expect, expect};
 
 use crate::machine::{Scratch, job, runner};
 
-/// Ways to start the spawner: as it comes; where it may make no namespace; as somebody without rights,
-/// who has to make a user namespace first.
+/// Ways to start the spawner: normally; where it may not make namespaces; as a user without rights, who
+/// must make a user namespace first.
 const WAYS: [(&str, &str); 3] = [
     ("as it comes", "exec SPAWNER \"$@\""),
     (
@@ -32,7 +32,7 @@ const WAYS: [(&str, &str); 3] = [
     ("without rights", "exec unshare -U --map-user=1000 --map-group=1000 SPAWNER \"$@\""),
 ];
 
-/// A project with what is to be protected, beside a home folder.
+/// A project with protected files, beside a home folder.
 struct Machine {
     scratch: Scratch,
     /// The closed paths of the project.
@@ -181,7 +181,7 @@ async fn b8_writes_stay_in_the_project_the_temp_folder_and_caches() {
 }
 
 #[tokio::test]
-async fn b8_what_was_judged_to_change_nothing_can_change_nothing() {
+async fn b8_command_in_zone_safe_cannot_write() {
     let command = "for to in src/x .envrc ../cache/x $TMPDIR/x; do \
                    echo words > $to && echo wrote $to; done 2>&1; rm -f .envrc 2>&1";
     check(
@@ -200,7 +200,7 @@ async fn b8_what_was_judged_to_change_nothing_can_change_nothing() {
 }
 
 #[tokio::test]
-async fn b8_the_home_folder_is_closed_but_for_who_one_is_to_git() {
+async fn b8_home_folder_is_closed_except_for_the_git_user() {
     let command = "cat ../home/notes; ls ../home; git config user.name; ls / > /dev/null";
     check(
         Zone::Build,
@@ -229,7 +229,7 @@ async fn b8_the_home_folder_is_closed_but_for_who_one_is_to_git() {
 }
 
 #[tokio::test]
-async fn s1_what_is_closed_is_closed_inside_the_project_too() {
+async fn s1_closed_paths_inside_the_project_are_closed() {
     let command = "cat data/token; echo x > data/new; mv data gone; rm -r data; cat data/*; \
                    cat /proc/self/root$PWD/data/token; ln data/token link; mkdir later; true";
     let closed = &["project/data", "project/later"];
@@ -255,7 +255,7 @@ async fn s1_what_is_closed_is_closed_inside_the_project_too() {
 }
 
 #[tokio::test]
-async fn s15_protected_paths_are_not_written_unless_approved() {
+async fn s15_protected_paths_are_read_only_without_approval() {
     let command = "echo new > .envrc; rm -f .envrc; mv .vscode gone; echo x > .vscode/tasks.json; \
                    mkdir -p .github/workflows; echo x > .mcp.json; ln -s /tmp CLAUDE.md; mkdir .git; \
                    ln .envrc link && echo new > link; cat .envrc";
@@ -284,7 +284,7 @@ async fn s15_protected_paths_are_not_written_unless_approved() {
 }
 
 #[tokio::test]
-async fn s15_what_was_approved_is_written() {
+async fn s15_approved_protected_paths_are_writable() {
     if !can_confine() {
         return;
     }
@@ -336,7 +336,7 @@ async fn check_python(zone: Zone, script: &str, expected: Expect) {
 }
 
 #[tokio::test]
-async fn b8_there_is_network_by_zone() {
+async fn b8_zone_decides_the_network_access() {
     check_python(
         Zone::Build,
         SOCKETS,
@@ -394,7 +394,7 @@ async fn b8_there_is_network_by_zone() {
 }
 
 #[tokio::test]
-async fn b8_calls_that_no_build_needs_are_refused() {
+async fn b8_dangerous_system_calls_are_refused() {
     let script = "python3 - <<'END'
 import ctypes, errno, fcntl, os, platform
 libc = ctypes.CDLL(None, use_errno=True)
@@ -429,7 +429,7 @@ END";
 }
 
 #[tokio::test]
-async fn s17_a_confined_command_cannot_kill_who_minds_it() {
+async fn s17_confined_command_cannot_kill_its_minder() {
     let command = "kill -9 $PPID 2> /dev/null || echo refused; kill -0 $$ && echo alive; \
                    (cat /proc/$PPID/environ) 2> /dev/null || echo refused";
     check(
@@ -495,7 +495,7 @@ async fn check_git(prepare: impl Fn(&Machine) -> (Workspace, PathBuf), expected:
 }
 
 #[tokio::test]
-async fn b8_git_commits_and_its_hooks_and_config_stay_closed() {
+async fn b8_git_can_commit_and_cannot_write_hooks_or_config() {
     let prepare = |machine: &Machine| {
         repository(&machine.path("project"));
         (machine.workspace(), machine.path("project/.git"))
@@ -532,7 +532,7 @@ async fn b8_git_commits_and_its_hooks_and_config_stay_closed() {
 }
 
 #[tokio::test]
-async fn b8_git_commits_in_a_linked_worktree_and_its_hooks_and_config_stay_closed() {
+async fn b8_git_can_commit_in_a_linked_worktree_and_cannot_write_hooks_or_config() {
     let prepare = |machine: &Machine| {
         repository(&machine.path("main"));
         git(&machine.path("main"), &["worktree", "add", "-q", "../tree"]);
@@ -580,7 +580,7 @@ async fn b8_git_commits_in_a_linked_worktree_and_its_hooks_and_config_stay_close
 }
 
 #[tokio::test]
-async fn s15_only_git_by_itself_makes_a_repository() {
+async fn s15_only_a_plain_git_init_may_make_a_repository() {
     if !can_confine() {
         return;
     }
@@ -599,7 +599,7 @@ async fn s15_only_git_by_itself_makes_a_repository() {
 }
 
 #[tokio::test]
-async fn b8_a_git_file_opens_nothing_that_does_not_list_it() {
+async fn b8_git_file_opens_only_a_repository_that_lists_the_worktree() {
     if !can_confine() {
         return;
     }
@@ -621,7 +621,7 @@ async fn b8_a_git_file_opens_nothing_that_does_not_list_it() {
 }
 
 #[tokio::test]
-async fn required_refuses_where_nothing_confines() {
+async fn sandbox_required_refuses_to_run_without_confinement() {
     let scratch = Scratch::new();
     let direct = Runner::direct().with_sandbox(Sandbox::Required);
     let cause = direct.start(job("true", &scratch.path())).await.unwrap_err();
@@ -632,7 +632,7 @@ async fn required_refuses_where_nothing_confines() {
 }
 
 #[tokio::test]
-async fn s17_nobody_sets_the_limits_of_who_minds_them() {
+async fn s17_confined_command_cannot_set_limits_of_its_minder() {
     let script = "python3 - <<'END'
 import resource, os, errno
 for name, pid in [('own', 0), ('minder', os.getppid())]:
@@ -654,7 +654,7 @@ END";
 }
 
 #[tokio::test]
-async fn s15_nothing_is_put_back_through_a_link_that_the_command_made() {
+async fn s15_restoring_protected_files_follows_no_link_of_the_command() {
     if !can_confine() {
         return;
     }
@@ -676,7 +676,7 @@ async fn s15_nothing_is_put_back_through_a_link_that_the_command_made() {
 }
 
 #[tokio::test]
-async fn s15_after_a_command_that_outlives_its_call_only_what_is_new_is_taken_away() {
+async fn s15_only_new_protected_files_are_removed_if_the_command_still_runs() {
     if !can_confine() {
         return;
     }

@@ -65,7 +65,7 @@ const ROWS: &[Row] = &[
     ("CS-009", &[], "bash cd .. && ls", "block machine", "project-roots"),
     ("CS-012", &[], "bash cat ~/.ssh/id_rsa", "block machine", "project-roots"),
     ("CS-013", &[], "bash cp a /", "block never", "zone"),
-    // What is known is only printed; the other might become several words.
+    // The known value is only printed; the unknown one might become several words.
     ("CS-014", &[], "bash echo $HOME/../x", "pass safe", "zone"),
     ("CS-014", &[], "bash echo $SOMEWHERE/../x", "ask! safe", "not-understood"),
     ("CS-015", &[], r#"write {"path":"/etc/passwd","content":""}"#, "block never", "zone"),
@@ -89,7 +89,7 @@ const ROWS: &[Row] = &[
     ("LM-081", &[], "bash rm -rf /tmp/some-path", "block machine", "project-roots"),
     ("LM-082", &[], "bash echo $(whoami)", "ask! safe", "not-understood"),
     ("LM-082", ALL_ALLOWED, "bash echo $(whoami)", "ask! safe", "not-understood"),
-    // Guards say nothing about what is no command; the tool's schema does.
+    // Guards do not decide about input without a command; the tool's schema does.
     ("LM-083", LOOKS, r#"bash {"command":""}"#, "block -", "schema"),
     ("LM-083", LOOKS, r#"bash {}"#, "block -", "schema"),
     ("LM-090", LOOKS, "bash lsof -i", "block -", "policy looks"),
@@ -191,7 +191,7 @@ fn call<'a>(project: &Project, written: &'a str) -> (&'a str, Value) {
     }
 }
 
-/// A case: its id, what is read first, what is called then, and whether more than the zone asks about it.
+/// A case: its id, the files that are read first, the call after that, and whether more than the zone asks.
 type Following = (&'static str, &'static [&'static str], &'static str, bool);
 
 const AFTER_READS: &[Following] = &[
@@ -201,7 +201,7 @@ const AFTER_READS: &[Following] = &[
 ];
 
 #[tokio::test]
-async fn what_follows_the_read_of_a_secret_is_asked_about() {
+async fn calls_after_reading_a_secret_ask() {
     for (id, reads, written, asks) in AFTER_READS {
         let project = Project::new();
         for path in *reads {

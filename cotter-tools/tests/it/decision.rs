@@ -39,7 +39,7 @@ impl Judge {
             shell::facts(&text, &self.project.workspace),
             "the same text says the same"
         );
-        check_told(&facts);
+        check_facts(&facts);
         let explained = self.explain(&text);
         let is_clear = facts.doubts.is_empty() && facts.zone != Zone::Never;
         assert!(explained.verdict != "pass" || is_clear, "no rule takes the place of a gate");
@@ -63,7 +63,7 @@ pub(crate) fn is_caught(explained: &ExplainReport) -> bool {
 }
 
 /// Checks that the facts are consistent.
-fn check_told(facts: &Facts) {
+fn check_facts(facts: &Facts) {
     let paths = facts.reads.iter().chain(&facts.writes);
     assert!(paths.clone().all(|path| path.is_absolute()), "paths are absolute");
     for command in &facts.commands {

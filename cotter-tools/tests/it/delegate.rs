@@ -32,7 +32,7 @@ fn echo(name: &'static str) -> Subagent {
     })
 }
 
-async fn played(input: Value, build: impl FnOnce(AgentBuilder) -> AgentBuilder) -> String {
+async fn run_delegate(input: Value, build: impl FnOnce(AgentBuilder) -> AgentBuilder) -> String {
     let model = Scripted::new([Step::call("delegate", input), Step::text("done")]);
     let agent = build(Agent::builder(model).hook(Delegate)).build().unwrap();
     agent.process_request("go").await.unwrap();
@@ -40,11 +40,11 @@ async fn played(input: Value, build: impl FnOnce(AgentBuilder) -> AgentBuilder) 
 }
 
 async fn check(tasks: Value, build: impl FnOnce(AgentBuilder) -> AgentBuilder, expected: Expect) {
-    expected.assert_eq(&played(json!({"tasks": tasks}), build).await);
+    expected.assert_eq(&run_delegate(json!({"tasks": tasks}), build).await);
 }
 
 #[tokio::test]
-async fn r11_answers_come_in_the_order_of_the_tasks_and_one_failure_ends_no_other() {
+async fn r11_delegate_answers_in_task_order_and_continues_after_a_failed_task() {
     let tasks = json!([
         {"agent": "a", "prompt": "one"},
         {"agent": "b", "prompt": "fail"},
@@ -62,7 +62,7 @@ async fn r11_answers_come_in_the_order_of_the_tasks_and_one_failure_ends_no_othe
 }
 
 #[tokio::test]
-async fn r11_where_no_task_succeeds_the_call_has_failed() {
+async fn r11_delegate_fails_if_every_task_fails() {
     let tasks = json!([{"prompt": "fail"}, {"prompt": "fail"}]);
     check(tasks, |agent| agent.define_mention(echo("a")), expect![[r#"
         user: go
@@ -73,7 +73,7 @@ async fn r11_where_no_task_succeeds_the_call_has_failed() {
 }
 
 #[tokio::test]
-async fn r11_a_task_that_names_nobody_is_for_the_only_one_or_for_general() {
+async fn r11_delegate_without_a_name_uses_the_only_subagent_or_general() {
     let tasks = || json!([{"prompt": "one"}]);
     check(tasks(), |agent| agent.define_mention(echo("only")), expect![[r#"
         user: go
@@ -103,13 +103,14 @@ async fn r11_a_task_that_names_nobody_is_for_the_only_one_or_for_general() {
     .await;
 }
 
-/// CT-027, and what else is no list of tasks.
+/// CT-027, and other invalid task lists.
 #[tokio::test]
-async fn r11_ct_027_what_is_no_list_of_tasks_is_refused() {
+async fn r11_ct_027_delegate_refuses_invalid_task_lists() {
     let mut shown = String::new();
     let many: Vec<_> = (0..33).map(|_| json!({"prompt": "p"})).collect();
     for tasks in [json!([]), json!([{"prompt": " "}]), json!([{"agent": "a"}]), json!(many)] {
-        let all = played(json!({"tasks": tasks}), |agent| agent.define_mention(echo("a"))).await;
+        let all =
+            run_delegate(json!({"tasks": tasks}), |agent| agent.define_mention(echo("a"))).await;
         shown += all.lines().find(|line| line.starts_with("result")).unwrap();
         shown += "\n";
     }
@@ -122,7 +123,7 @@ async fn r11_ct_027_what_is_no_list_of_tasks_is_refused() {
 }
 
 #[tokio::test]
-async fn r11_without_subagents_there_is_nobody_to_ask() {
+async fn r11_delegate_without_subagents_fails() {
     check(
         json!([{"prompt": "one"}]),
         |agent| agent,
@@ -134,7 +135,7 @@ async fn r11_without_subagents_there_is_nobody_to_ask() {
     "#]],
     )
     .await;
-    // One that may not call `invoke_subagent` may not do so by another name.
+    // An agent that may not call `invoke_subagent` may not delegate either.
     let scoped = |agent: AgentBuilder| agent.define_mention(echo("a")).scope(["delegate"]);
     check(
         json!([{"prompt": "one"}]),
@@ -151,7 +152,7 @@ async fn r11_without_subagents_there_is_nobody_to_ask() {
 
 /// Eight at once and no more: the first eight wait for each other, and the ninth begins when one is done.
 #[tokio::test]
-async fn r11_eight_work_at_once() {
+async fn r11_delegate_runs_eight_tasks_at_once() {
     let (together, most) = (Arc::new(Barrier::new(8)), Arc::new(AtomicUsize::new(0)));
     let (now, peak) = (Arc::new(AtomicUsize::new(0)), most.clone());
     let work = move |_: SubagentCx| {
@@ -164,9 +165,10 @@ async fn r11_eight_work_at_once() {
         }
     };
     let tasks: Vec<_> = (0..32).map(|n| json!({"prompt": n.to_string()})).collect();
-    let shown =
-        played(json!({"tasks": tasks}), |agent| agent.define_mention(Subagent::new("w", work)))
-            .await;
+    let shown = run_delegate(json!({"tasks": tasks}), |agent| {
+        agent.define_mention(Subagent::new("w", work))
+    })
+    .await;
     assert_eq!(shown.matches("\"content\":\"met\"").count(), 32);
     assert_eq!(most.load(Ordering::SeqCst), 8);
 }
@@ -214,7 +216,7 @@ fn gated() -> Agent {
 /// One policy: gates on subagents and on calls hold for those that work on a task; every decision is in
 /// the parent's ledger, and every event says which call it belongs to.
 #[tokio::test]
-async fn r11_gates_and_rules_hold_for_every_task_and_events_name_their_call() {
+async fn r11_gates_and_rules_apply_to_delegated_tasks_and_events_name_their_call() {
     let agent = gated();
     let session = agent.main_session().await.unwrap();
     let mut run = session.prompt("go");
@@ -268,7 +270,7 @@ async fn r11_gates_and_rules_hold_for_every_task_and_events_name_their_call() {
 
 /// Depth ends where it does for other children.
 #[tokio::test]
-async fn r11_depth_ends_at_four() {
+async fn r11_delegate_depth_is_limited_to_four() {
     let again = || Step::call("delegate", json!({"tasks": [{"prompt": "deeper"}]}));
     let model = Scripted::new([
         again(),
@@ -301,9 +303,9 @@ async fn r11_depth_ends_at_four() {
     "#]].assert_eq(&results);
 }
 
-/// An abort ends all of them: what each holds is dropped.
+/// An abort ends all tasks and drops what they hold.
 #[tokio::test]
-async fn r11_an_abort_ends_every_task() {
+async fn r11_abort_ends_every_delegated_task() {
     struct Gone(Arc<AtomicUsize>);
     impl Drop for Gone {
         fn drop(&mut self) {
@@ -387,10 +389,10 @@ async fn spend(tasks: Value, limit: fn(&mut Limits)) -> String {
     format!("{}\n{reason} after {cost} USD, {} requests\n", of_main.join("\n"), model.requests())
 }
 
-/// L21: what is left is shared out in equal parts, one of them the parent's own; nobody spends more
-/// than theirs, so that all together cannot spend more than is left.
+/// L21: the remaining budget is split into equal shares, one of them for the parent. No task spends more than
+/// its share, so all together stay within the budget.
 #[tokio::test(start_paused = true)]
-async fn l21_what_is_left_is_shared_out() {
+async fn l21_delegate_shares_the_remaining_budget_equally() {
     let two = || json!([{"prompt": "p"}, {"prompt": "q"}]);
     let usd = |limits: &mut Limits| limits.max_budget_usd = Some(13.0);
     expect![[r#"
@@ -405,7 +407,7 @@ async fn l21_what_is_left_is_shared_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l21_a_task_that_names_a_sum_gets_that() {
+async fn l21_delegated_task_gets_the_budget_it_names() {
     let named = json!([{"prompt": "p", "max_budget_usd": 2}, {"prompt": "q", "max_turns": 3}]);
     let usd = |limits: &mut Limits| limits.max_budget_usd = Some(13.0);
     expect![[r#"
@@ -419,7 +421,7 @@ async fn l21_a_task_that_names_a_sum_gets_that() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l21_more_than_is_left_is_not_promised() {
+async fn l21_delegate_refuses_budgets_above_the_remaining_sum() {
     let usd = |limits: &mut Limits| limits.max_budget_usd = Some(13.0);
     let greedy =
         json!([{"prompt": "p", "max_budget_usd": 8}, {"prompt": "q", "max_budget_usd": 8}]);

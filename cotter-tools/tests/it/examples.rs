@@ -25,7 +25,7 @@ async fn check(example: impl Future<Output = Result<String, Box<dyn Error>>>, ex
 }
 
 #[tokio::test]
-async fn an_agent_asks_the_person() {
+async fn ask_user_example_asks_the_person() {
     check(ask_user::run(), expect![[r#"
         The agent has a question. Your answer allows nothing to run.
         │ There are two databases in the settings. Which one is to be migrated?
@@ -43,7 +43,7 @@ async fn an_agent_asks_the_person() {
 }
 
 #[tokio::test]
-async fn a_later_session_recalls() {
+async fn memory_example_recalls_in_a_later_session() {
     check(memory::run(), expect![[r#"
         ---
         id: ID
@@ -71,7 +71,7 @@ async fn a_later_session_recalls() {
 }
 
 #[tokio::test]
-async fn several_subagents_work_at_once() {
+async fn delegate_example_runs_subagents_at_once() {
     check(delegate::run(), expect![[r#"
         user: Look at these.
         call c1.1: delegate {"tasks":[{"agent":"reader","prompt":"parser.rs"},{"agent":"reader","prompt":"missing.rs"},{"agent":"counter","prompt":"parser.rs","max_turns":3}]}

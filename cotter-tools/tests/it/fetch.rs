@@ -16,7 +16,7 @@ use tokio::{
 
 use crate::scratch::Project;
 
-/// A server on a port of this machine, until it is dropped. It answers a path with what a table says.
+/// A server on a port of this machine, until it is dropped. It answers each path from a table.
 struct Server {
     port: u16,
     task: AbortHandle,
@@ -106,7 +106,7 @@ async fn check(calls: impl IntoIterator<Item = Value>, server: &Server, expected
 }
 
 #[tokio::test]
-async fn what_is_at_an_address_is_told_as_text_or_as_a_picture() {
+async fn fetch_returns_text_or_a_picture() {
     let server = Server::start(pages).await;
     let paths = [
         "/page",
@@ -155,7 +155,7 @@ async fn what_is_at_an_address_is_told_as_text_or_as_a_picture() {
 }
 
 #[tokio::test]
-async fn what_is_too_long_is_cut() {
+async fn fetch_cuts_long_pages() {
     let server = Server::start(pages).await;
     let url = server.url("/long");
     let calls =
@@ -170,7 +170,7 @@ async fn what_is_too_long_is_cut() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_followed_on_the_same_host_and_told_otherwise() {
+async fn fetch_follows_redirects_on_the_same_host_only() {
     let server = Server::start(pages).await;
     let other = Server::start(pages).await;
     let place = other.url("/page");
@@ -207,7 +207,7 @@ async fn a_redirect_is_followed_on_the_same_host_and_told_otherwise() {
 }
 
 #[tokio::test]
-async fn what_leads_inside_is_asked_about_as_such_and_what_is_no_address_is_refused() {
+async fn fetch_asks_for_local_addresses_and_refuses_invalid_ones() {
     let project = Project::with(&[]);
     let urls = [
         "http://127.0.0.1:1/",
@@ -253,7 +253,7 @@ async fn what_leads_inside_is_asked_about_as_such_and_what_is_no_address_is_refu
 }
 
 #[tokio::test]
-async fn a_server_that_is_none_or_not_there_is_told() {
+async fn fetch_reports_invalid_or_missing_servers() {
     let server = Server::start(pages).await;
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let gone = format!("http://{free}/");
@@ -288,7 +288,7 @@ async fn silent() -> (String, oneshot::Receiver<()>, JoinHandle<()>) {
 }
 
 #[tokio::test]
-async fn an_abort_ends_the_connection() {
+async fn abort_closes_the_fetch_connection() {
     let (url, got, gone) = silent().await;
     let project = Project::with(&[]);
     let agent = project.agent([Step::call("fetch", json!({"url": url}))]).extend(tools);
@@ -307,7 +307,7 @@ async fn an_abort_ends_the_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_says_nothing_is_not_waited_for_without_end() {
+async fn fetch_times_out_on_a_silent_server() {
     let (url, _got, gone) = silent().await;
     let project = Project::with(&[]);
     let agent = project.agent([Step::call("fetch", json!({"url": url}))]).extend(tools);

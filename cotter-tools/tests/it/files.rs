@@ -44,7 +44,7 @@ fn edit(path: &str, edits: &[(&str, &str)]) -> (&'static str, Value) {
 }
 
 #[tokio::test]
-async fn write_says_what_it_did_and_makes_the_folders() {
+async fn write_reports_its_effect_and_makes_folders() {
     let project = Project::with(&[("old.txt", "one\n")]);
     check(
         &project,
@@ -74,7 +74,7 @@ async fn write_says_what_it_did_and_makes_the_folders() {
 }
 
 #[tokio::test]
-async fn edit_changes_what_is_there_exactly_once_and_shows_the_difference() {
+async fn edit_replaces_a_unique_text_and_shows_the_difference() {
     let project = Project::with(&[("a.rs", "fn a() {}\nfn b() {}\nfn c() {}\n")]);
     check(
         &project,
@@ -116,7 +116,7 @@ async fn edit_changes_what_is_there_exactly_once_and_shows_the_difference() {
 }
 
 #[tokio::test]
-async fn edit_is_all_or_nothing_and_says_what_is_wrong() {
+async fn failed_edit_changes_nothing_and_names_the_error() {
     let text = "fn main() {\n    let x = 1;\n    let y = 1;\n\tlet z = 1;\n}\n";
     let project = Project::with(&[("a.rs", text)]);
     check(
@@ -159,7 +159,7 @@ async fn edit_is_all_or_nothing_and_says_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn line_ends_and_a_missing_last_one_are_kept() {
+async fn edit_keeps_line_ends_and_a_missing_last_newline() {
     let project =
         Project::with(&[("dos.txt", "one\r\ntwo\r\nthree"), ("mixed.txt", "a\r\nb\nc\n")]);
     check(
@@ -215,7 +215,7 @@ async fn line_ends_and_a_missing_last_one_are_kept() {
 }
 
 #[tokio::test]
-async fn what_was_not_read_is_not_changed() {
+async fn edit_and_write_need_the_file_to_be_read_first() {
     let project = Project::with(&[("a.txt", "one\n")]);
     check(
         &project,
@@ -255,7 +255,7 @@ fn somebody(change: impl Fn() + Send + Sync + 'static) -> impl cotter::Tool {
 }
 
 #[tokio::test]
-async fn what_was_changed_since_it_was_read_is_not_changed_before_it_is_read_again() {
+async fn edit_refuses_a_file_changed_since_it_was_read() {
     let project = Project::with(&[("a.txt", "one\n"), ("b.txt", "one\n")]);
     let (a, b) = (project.root.join("a.txt"), project.root.join("b.txt"));
     let change = move || {
@@ -305,7 +305,7 @@ async fn what_was_changed_since_it_was_read_is_not_changed_before_it_is_read_aga
     assert_eq!(project.get("a.txt"), "two\n");
 }
 
-/// A hook that does what a formatter does: it puts a space round every `=`.
+/// A hook that acts like a formatter: it puts spaces around every `=`.
 fn formatter(ran: &ToolPostEvent) {
     for path in &ran.facts.writes {
         let text = std::fs::read_to_string(path).unwrap();
@@ -314,7 +314,7 @@ fn formatter(ran: &ToolPostEvent) {
 }
 
 #[tokio::test]
-async fn what_a_hook_made_of_a_file_after_it_was_written_is_known_and_told() {
+async fn edit_knows_and_reports_changes_of_a_hook_after_a_write() {
     let project = Project::with(&[]);
     let both = Step::call("write", json!({"path": "a.txt", "content": "a=1\nb=2\n"}))
         .and_call("edit", json!({"path": "a.txt", "edits": [{"old": "b = 2", "new": "b=3"}]}));
@@ -403,7 +403,7 @@ async fn what_a_hook_made_of_a_file_after_it_was_written_is_known_and_told() {
 }
 
 #[tokio::test]
-async fn a_session_opened_again_has_seen_nothing() {
+async fn reopened_session_must_read_files_again() {
     let project = Project::with(&[("a.txt", "one\n")]);
     let steps = [read("a.txt"), edit("a.txt", &[("one", "two")])]
         .map(|(tool, input)| Step::call(tool, input));
@@ -418,7 +418,7 @@ async fn a_session_opened_again_has_seen_nothing() {
 }
 
 #[tokio::test]
-async fn glob_finds_what_fits_and_leaves_out_what_is_ignored_or_hidden() {
+async fn glob_finds_matches_and_skips_ignored_or_hidden_files() {
     let project = Project::with(&[
         (".gitignore", "target\n*.log\n!keep.log\n"),
         (".git/config", "x"),
@@ -491,7 +491,7 @@ async fn glob_finds_what_fits_and_leaves_out_what_is_ignored_or_hidden() {
 }
 
 #[tokio::test]
-async fn glob_says_how_much_it_left_out() {
+async fn glob_reports_how_many_matches_it_omits() {
     let project = Project::with(&[]);
     (0..1003).for_each(|n| project.put(&format!("{n:04}.txt"), ""));
     let step = Step::call("glob", json!({"pattern": "*.txt"}));
@@ -500,7 +500,7 @@ async fn glob_says_how_much_it_left_out() {
 }
 
 #[tokio::test]
-async fn grep_finds_lines_and_says_what_it_left_out() {
+async fn grep_finds_lines_and_reports_skipped_files() {
     let project = Project::with(&[
         (".gitignore", "target\n"),
         (".env", "TOKEN=needle\n"),
@@ -572,7 +572,7 @@ async fn grep_finds_lines_and_says_what_it_left_out() {
 }
 
 #[tokio::test]
-async fn read_says_what_a_file_is_that_is_no_text() {
+async fn read_names_the_kind_of_a_binary_file() {
     let project = Project::with(&[("folder/x", "")]);
     project.put("program", b"\x7fELF\x02\x01\x01\0\0");
     project.put("archive.zip", b"PK\x03\x04\x14\0");
@@ -601,9 +601,9 @@ async fn read_says_what_a_file_is_that_is_no_text() {
     "#]]).await;
 }
 
-/// Things that are odd in a file system, and what becomes of calls with them.
+/// Odd paths in a file system, and the results of calls with them.
 #[tokio::test]
-async fn s16_what_is_odd_about_a_path_has_its_own_words() {
+async fn s16_odd_paths_have_specific_errors() {
     let project = Project::with(&[("folder/x", "x\n"), ("shut.txt", "x\n"), ("Case.txt", "x\n")]);
     std::fs::write(project.outside.join("secret.txt"), "secret\n").unwrap();
     symlink("../secret.txt", project.root.join("out.txt")).unwrap();
@@ -700,7 +700,7 @@ async fn s16_what_is_odd_about_a_path_has_its_own_words() {
 }
 
 #[tokio::test]
-async fn a_file_of_several_names_is_changed_under_one_of_them_only() {
+async fn edit_of_a_hard_link_changes_only_that_name() {
     let project = Project::with(&[("a.txt", "one\n")]);
     std::fs::write(project.outside.join("far.txt"), "far\n").unwrap();
     std::fs::hard_link(project.outside.join("far.txt"), project.root.join("near.txt")).unwrap();
@@ -726,7 +726,7 @@ async fn a_file_of_several_names_is_changed_under_one_of_them_only() {
 }
 
 #[tokio::test]
-async fn mode_is_kept_and_huge_files_cost_nothing() {
+async fn edit_keeps_the_mode_and_huge_files_are_not_loaded() {
     let project = Project::with(&[("run.sh", "#!/bin/sh\n")]);
     let mode =
         |path: &str| std::fs::metadata(project.root.join(path)).unwrap().permissions().mode();
@@ -787,10 +787,10 @@ async fn mode_is_kept_and_huge_files_cost_nothing() {
     assert_eq!(mode("run.sh") & 0o777, 0o751);
 }
 
-/// A disk that is full leaves what was there. This test is two: it starts itself again with a limit on
-/// how large a file may be, and the other one writes what came of it into a file.
+/// A full disk leaves the old file. The test starts itself again with a limit on the size of files; the second
+/// process writes its result into a file.
 #[tokio::test]
-async fn a_full_disk_leaves_what_was_there() {
+async fn write_on_a_full_disk_keeps_the_old_file() {
     const INTO: &str = "COTTER_TEST_FULL_DISK";
     let project = Project::with(&[("a.txt", "one\n")]);
     if let Some(into) = std::env::var_os(INTO) {
@@ -806,7 +806,7 @@ async fn a_full_disk_leaves_what_was_there() {
     let started = std::process::Command::new("bash")
         .args(["--norc", "-c", "trap '' XFSZ; ulimit -f 64; exec \"$0\" \"$@\""])
         .arg(std::env::current_exe().unwrap())
-        .args(["--exact", "files::a_full_disk_leaves_what_was_there"])
+        .args(["--exact", "files::write_on_a_full_disk_keeps_the_old_file"])
         .env(INTO, &into)
         .output()
         .unwrap();

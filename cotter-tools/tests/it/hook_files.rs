@@ -162,7 +162,7 @@ fn written(path: &str, content: &str) -> (&'static str, Value) {
 }
 
 #[tokio::test]
-async fn c5_a_space_blocks_and_modifies_what_is_written() {
+async fn c5_space_hooks_block_and_modify_writes() {
     let calls = [
         written("/etc/hosts", "x"),
         written("/usr/lib/x", "x"),
@@ -183,7 +183,7 @@ async fn c5_a_space_blocks_and_modifies_what_is_written() {
     "#]],
     )
     .await;
-    // Without the leave to rewrite, what would rewrite blocks.
+    // Without the grant to rewrite, a rewriting hook blocks.
     check(SPACE, space(), &calls, expect![[r#"
         write {"path":"/etc/hosts","content":"x"}: block, Cannot modify system directories
         write {"path":"/usr/lib/x","content":"x"}: block, Cannot modify system directories
@@ -203,7 +203,7 @@ async fn c5_a_space_blocks_and_modifies_what_is_written() {
 }
 
 #[tokio::test]
-async fn c4_a_post_hook_is_told_what_happened_and_changes_nothing() {
+async fn c4_post_hook_gets_the_result_and_changes_nothing() {
     let machine = Machine::new(SPACE);
     machine.load(&user());
     let said = machine.agent.run_post("read", json!({"path": "a"}), "one").await;
@@ -213,14 +213,14 @@ async fn c4_a_post_hook_is_told_what_happened_and_changes_nothing() {
         [audit] {"tool":"read","input":{"path":"a"},"result":"one"}
     "#]]
     .assert_eq(&log);
-    // One that fails is no reason to withhold a result.
+    // A post hook that fails does not withhold the result.
     fs::write(machine.folder().join("hooks/audit.sh"), "#!/bin/sh\nexit 3\n").unwrap();
     let said = machine.agent.run_post("read", json!({"path": "a"}), "two").await;
     assert_eq!(said, "two");
 }
 
 #[tokio::test]
-async fn c14_unloaded_nothing_of_it_is_left() {
+async fn c14_unloaded_space_leaves_no_hooks() {
     let machine = Machine::new(SPACE);
     let before = machine.agent.hooks();
     machine.load(&space());
@@ -235,7 +235,7 @@ async fn c14_unloaded_nothing_of_it_is_left() {
 }
 
 #[tokio::test]
-async fn l8_a_policy_is_a_command_by_exit_code_and_by_what_it_says() {
+async fn l8_policy_command_decides_by_exit_code_and_output() {
     let calls = [
         written("/srv/prod/app.env", "x"),
         ("write", json!({"file_path": "/srv/prod/app.env"})),

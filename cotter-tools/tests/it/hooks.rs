@@ -16,7 +16,7 @@ use cotter_tools::{confine::Sandbox, hooks::HookRunner, process::Runner};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-use crate::machine::{Scratch, alive, gone, pid_in, runner};
+use crate::machine::{Scratch, alive, pid_in, runner, wait_until_gone};
 
 /// A project, and a folder beside it that declares hooks.
 struct Machine {
@@ -205,7 +205,7 @@ async fn l8_a_program_that_cannot_be_started_blocks() {
 }
 
 #[tokio::test]
-async fn l8_exit_codes_and_signals() {
+async fn l8_exit_code_or_signal_of_a_hook_decides() {
     let machine = Machine::new();
     let check = async |command: &str, expected: Expect| check(&machine, command, expected).await;
     check(
@@ -253,7 +253,7 @@ async fn l8_exit_codes_and_signals() {
 }
 
 #[tokio::test]
-async fn l8_what_a_program_says() {
+async fn l8_hook_output_is_a_note_or_a_verdict() {
     let machine = Machine::new();
     let check = async |command: &str, expected: Expect| check(&machine, command, expected).await;
     check(
@@ -342,9 +342,9 @@ async fn l8_what_a_program_says() {
     .await;
 }
 
-/// Input of any size, for whoever reads it and for whoever does not.
+/// Large input works for hooks that read it and for hooks that do not.
 #[tokio::test]
-async fn l8_ten_megabytes_of_input() {
+async fn l8_hook_gets_ten_megabytes_of_input() {
     let machine = Machine::new();
     let input = [json!({"text": "x".repeat(10 * 1024 * 1024)})];
     let mut shown = String::new();
@@ -382,14 +382,14 @@ async fn l8_ten_megabytes_of_input() {
 }
 
 #[tokio::test]
-async fn s17_what_a_hook_leaves_in_its_group_ends_with_it() {
+async fn s17_children_in_the_hooks_process_group_end_with_it() {
     let mut shown = String::new();
     for who in [user(), project()] {
         let machine = Machine::new();
         let pid = machine.path("project/pid");
         let leaves = format!("sleep 1000 & echo $! > {}; exit 0", pid.display());
         shown += &machine.calls(&who, &hook(leaves), &[json!({})]).await;
-        gone(pid_in(&pid).await).await;
+        wait_until_gone(pid_in(&pid).await).await;
     }
     expect![[r#"
         result c1.1: worked
@@ -401,7 +401,7 @@ async fn s17_what_a_hook_leaves_in_its_group_ends_with_it() {
 /// A process that tries to stay behind is ended too: a project's at once, a person's a moment later
 /// or when the runner is dropped.
 #[tokio::test]
-async fn s1_s17_what_left_the_group_of_a_hook_ends() {
+async fn s1_s17_children_that_left_the_hooks_process_group_end_too() {
     let mut shown = String::new();
     for (who, serve) in [(user(), false), (project(), false), (user(), true), (project(), true)] {
         let machine = Machine::new();
@@ -416,12 +416,12 @@ async fn s1_s17_what_left_the_group_of_a_hook_ends() {
         let (agent, session) = machine.agent(&who, &entry, &[json!({})]).await;
         session.prompt("go").await.unwrap();
         shown += &machine.shown(&session);
-        gone(pid_in(&pid).await).await;
+        wait_until_gone(pid_in(&pid).await).await;
         // The same at the very end.
         drop((session, agent));
         fs::remove_file(&pid).unwrap();
         machine.calls(&who, &entry, &[json!({})]).await;
-        gone(pid_in(&pid).await).await;
+        wait_until_gone(pid_in(&pid).await).await;
     }
     expect![[r#"
         result c1.1: worked
@@ -432,9 +432,9 @@ async fn s1_s17_what_left_the_group_of_a_hook_ends() {
     .assert_eq(&shown);
 }
 
-/// Somebody who left the group and never stops talking is not listened to for ever.
+/// A child that left the process group and never stops writing does not keep the hook open.
 #[tokio::test]
-async fn s17_nobody_waits_for_who_left_and_goes_on_talking() {
+async fn s17_output_of_a_detached_child_does_not_delay_the_hook() {
     let mut shown = String::new();
     for who in [user(), project()] {
         let machine = Machine::new();
@@ -444,7 +444,7 @@ async fn s17_nobody_waits_for_who_left_and_goes_on_talking() {
             "setsid sh -c 'echo $$ > {file}; exec yes' >&2 & until [ -s {file} ]; do :; done"
         );
         shown += &machine.calls(&who, &hook(talks), &[json!({})]).await;
-        gone(pid_in(&pid).await).await;
+        wait_until_gone(pid_in(&pid).await).await;
     }
     expect![[r#"
         result c1.1: worked
@@ -454,7 +454,7 @@ async fn s17_nobody_waits_for_who_left_and_goes_on_talking() {
 }
 
 #[tokio::test]
-async fn l7_a_program_that_does_not_end_is_ended_and_blocks() {
+async fn l7_hook_that_exceeds_its_timeout_is_killed_and_blocks() {
     let mut shown = String::new();
     for who in [user(), project()] {
         let machine = Machine::new();
@@ -465,7 +465,7 @@ async fn l7_a_program_that_does_not_end_is_ended_and_blocks() {
             "timeoutMs": 500,
         });
         shown += &machine.calls(&who, &entry, &[json!({})]).await;
-        gone(pid_in(&pid).await).await;
+        wait_until_gone(pid_in(&pid).await).await;
         let passes = json!({
             "name": "hook", "command": "sleep 1000", "timeoutMs": 100, "onFailure": "pass",
         });
@@ -480,9 +480,9 @@ async fn l7_a_program_that_does_not_end_is_ended_and_blocks() {
     .assert_eq(&shown);
 }
 
-/// Where it got to is told with its being late, in the message and in the record.
+/// The last output of a late hook is in the message and in the record.
 #[tokio::test]
-async fn l7_the_last_words_of_a_program_that_does_not_end_are_told() {
+async fn l7_timeout_report_quotes_the_last_output_of_the_hook() {
     let line = "for n in 1 2 3 4 5 6; do echo step $n >&2; done; exec sleep 1000";
     let late = |who: Owner, serve: bool, on_failure: &'static str| async move {
         let machine = Machine::new();
@@ -542,13 +542,13 @@ async fn s17_an_abort_during_a_hook_leaves_no_process() {
         let pid = pid_in(&pid).await;
         assert!(alive(pid));
         task.abort();
-        gone(pid).await;
+        wait_until_gone(pid).await;
         drop(agent);
     }
 }
 
 #[tokio::test]
-async fn s7_a_hook_gets_the_list_and_what_its_entry_names() {
+async fn s7_hook_gets_listed_variables_and_those_its_entry_names() {
     let mut machine = Machine::new();
     fs::create_dir(machine.path("project/bin")).unwrap();
     let path = format!("bin:.:{}:/usr/bin:/bin", machine.path("project/bin").display());
@@ -627,7 +627,7 @@ async fn s7_a_hook_gets_the_list_and_what_its_entry_names() {
 }
 
 #[tokio::test]
-async fn l8_plain_words_are_executed_and_shell_syntax_is_the_shells() {
+async fn l8_plain_words_are_executed_directly_and_shell_syntax_by_sh() {
     let machine = Machine::new();
     machine.program("args", "#!/bin/sh\nprintf '%s,' \"$#\" \"$@\"\n");
     fs::write(machine.path("hooks/b.txt"), "").unwrap();
@@ -677,7 +677,7 @@ async fn l8_plain_words_are_executed_and_shell_syntax_is_the_shells() {
 
 /// Relative programs and files are meant from the folder that declares the hook.
 #[tokio::test]
-async fn l8_a_hook_starts_in_the_folder_that_declares_it() {
+async fn l8_hook_starts_in_the_folder_that_declares_it() {
     let machine = Machine::new();
     machine.program("where", "#!/bin/sh\npwd; echo \"$COTTER_PROJECT_DIR\"; cat beside\n");
     fs::write(machine.path("hooks/beside"), "beside\n").unwrap();
@@ -708,7 +708,7 @@ async fn l8_a_hook_starts_in_the_folder_that_declares_it() {
 
 /// A project's hook reads its own folder and works on the project, and that is all.
 #[tokio::test]
-async fn s1_s6_a_projects_hook_is_closed_off() {
+async fn s1_s6_project_hook_runs_confined() {
     let machine = Machine::new();
     if let Some(why) = machine.runner.cannot_confine() {
         panic!("this machine cannot confine: {why}");
@@ -784,10 +784,10 @@ exit 0
     .assert_eq(&shown);
 }
 
-/// Content that a project's hook writes to a protected path is removed afterwards. A resident hook
-/// is told nothing of a person's own changes.
+/// Content that a project's hook writes to a protected path is removed afterwards. For a resident hook, the
+/// person's own changes stay.
 #[tokio::test]
-async fn s15_protected_paths_are_not_a_projects_hooks_to_write() {
+async fn s15_project_hook_cannot_write_protected_paths() {
     let machine = Machine::new();
     let (made, hooks) = (machine.path("project/.envrc"), machine.path("project/.git/hooks"));
     let writes = "cd \"$COTTER_PROJECT_DIR\"; echo x > .envrc; mkdir -p .git/hooks; \
@@ -809,13 +809,13 @@ async fn s15_protected_paths_are_not_a_projects_hooks_to_write() {
     let pid = pid_in(&machine.path("project/started")).await;
     let minder = parent(pid);
     drop((agent, session));
-    gone(minder).await;
+    wait_until_gone(minder).await;
     assert_eq!(fs::read_to_string(&made).unwrap(), "mine");
 }
 
-/// The hook's own folder lies where everything else is closed: with what is trusted, in the data home.
+/// The hook's own folder is inside a closed folder: trusted copies are in the data home.
 #[tokio::test]
-async fn s1_a_projects_hook_reads_its_own_folder_also_where_all_else_is_closed() {
+async fn s1_project_hook_reads_its_own_folder_inside_a_closed_folder() {
     let mut shown = String::new();
     for home in ["closed", "project/closed"] {
         let machine = Machine::new();
@@ -883,7 +883,7 @@ async fn check_warm(body: &str, expected: Expect) {
             + &format!("started {} times\n", started.lines().count());
         drop((agent, session));
         for pid in started.lines() {
-            gone(pid.parse().unwrap()).await;
+            wait_until_gone(pid.parse().unwrap()).await;
         }
         match shown.is_empty() {
             true => shown = said,
@@ -894,7 +894,7 @@ async fn check_warm(body: &str, expected: Expect) {
 }
 
 #[tokio::test]
-async fn s23_one_process_answers_many_events() {
+async fn s23_resident_hook_answers_many_events() {
     check_warm(
         r#"echo "{\"id\":$id,\"output\":\"$id\"}""#,
         expect![[r#"
@@ -931,7 +931,7 @@ async fn s23_one_process_answers_many_events() {
 }
 
 #[tokio::test]
-async fn s23_an_answer_that_is_none_blocks_that_call_and_the_next_starts_anew() {
+async fn s23_invalid_answer_of_a_resident_hook_blocks_the_call_and_restarts_it() {
     let good = r#"echo "{\"id\":$id}""#;
     let check = async |bad: &str, expected: Expect| {
         check_warm(&format!("if once; then {bad}; else {good}; fi"), expected).await;
@@ -1066,7 +1066,7 @@ async fn s23_an_answer_that_is_none_blocks_that_call_and_the_next_starts_anew() 
 
 /// Extra or late output is never the answer to the next question.
 #[tokio::test]
-async fn s23_what_is_said_unasked_blocks_the_next_call() {
+async fn s23_unrequested_output_of_a_resident_hook_blocks_the_next_call() {
     let good = r#"echo "{\"id\":$id}""#;
     let twice =
         format!("if once; then printf '{{\"id\":%s}}\\n{{\"id\":%s}}\\n' $id $id; else {good}; fi");
@@ -1103,7 +1103,7 @@ async fn s23_what_is_said_unasked_blocks_the_next_call() {
     "#]],
     )
     .await;
-    // It dies after an answer: the next call finds nobody there.
+    // The program dies after an answer: the next call finds no process.
     check_warm(
         &format!("if once; then {good}; exit 0; else {good}; fi"),
         expect![[r#"
@@ -1116,9 +1116,9 @@ async fn s23_what_is_said_unasked_blocks_the_next_call() {
     .await;
 }
 
-/// A question of ten megabytes for a program that answers before it has read it, and one that reads it.
+/// A question of ten megabytes, for a program that answers before it has read the question.
 #[tokio::test]
-async fn s23_long_questions_do_not_stop_a_program_that_stays() {
+async fn s23_resident_hook_gets_questions_of_ten_megabytes() {
     let machine = Machine::new();
     machine.program(
         "serves",

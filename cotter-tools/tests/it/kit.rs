@@ -51,7 +51,7 @@ impl Project {
         Project { workspace, folder, temp, _keep: keep }
     }
 
-    /// An agent with these rules whose `bash` tells what a command touches and runs nothing.
+    /// An agent with these rules. Its `bash` returns the facts of a command and runs nothing.
     pub(crate) fn agent(&self, rules: &[(RuleKind, String)]) -> Agent {
         let builder = Agent::builder(Scripted::new([]))
             .workspace(self.workspace.clone())
@@ -142,7 +142,7 @@ impl Class {
     }
 }
 
-/// One command, and what may come of it.
+/// One command, and its expected verdicts.
 pub(crate) struct Case {
     pub(crate) line: usize,
     pub(crate) verdicts: Vec<String>,

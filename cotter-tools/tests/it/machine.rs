@@ -79,7 +79,7 @@ pub(crate) async fn bash(runner: Runner, workspace: Workspace, input: Value) -> 
 }
 
 /// The result of one command line.
-pub(crate) async fn said(runner: Runner, workspace: Workspace, command: &str) -> String {
+pub(crate) async fn bash_result(runner: Runner, workspace: Workspace, command: &str) -> String {
     let (_, shown) = bash(runner, workspace, json!({"command": command})).await;
     let (_, rest) = shown.split_once("result c1.1").unwrap();
     let (result, _) = rest.rsplit_once("\nassistant: done").unwrap();
@@ -103,7 +103,7 @@ pub(crate) async fn pid_in(file: &Path) -> u32 {
 }
 
 /// Waits until a process is gone.
-pub(crate) async fn gone(pid: u32) {
+pub(crate) async fn wait_until_gone(pid: u32) {
     wait_until(|| !alive(pid), "the process is gone").await;
 }
 

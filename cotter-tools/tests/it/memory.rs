@@ -104,7 +104,7 @@ fn recall(query: &str) -> (&'static str, Value) {
 }
 
 #[tokio::test]
-async fn r11_what_is_remembered_is_found_and_forgotten() {
+async fn r11_memory_notes_are_stored_found_and_forgotten() {
     let world = World::new();
     let shown = world
         .results([
@@ -164,7 +164,7 @@ async fn r11_what_is_remembered_is_found_and_forgotten() {
 }
 
 #[tokio::test]
-async fn r11_what_is_forgotten_is_gone_and_nothing_else_is() {
+async fn r11_forget_deletes_only_the_named_note() {
     let world = World::new();
     let remember = |words: &str| ("remember", json!({"text": words}));
     world.results([remember("The tests need a database."), remember("Ship on Tuesdays.")]).await;
@@ -195,7 +195,7 @@ async fn r11_what_is_forgotten_is_gone_and_nothing_else_is() {
 /// S28: files and folder are their owner's alone.
 #[cfg(unix)]
 #[tokio::test]
-async fn s28_notes_are_their_owners_alone() {
+async fn s28_memory_notes_are_readable_by_their_owner_only() {
     use std::os::unix::fs::PermissionsExt;
     let world = World::new();
     world.results([("remember", json!({"text": "x"}))]).await;
@@ -208,7 +208,7 @@ async fn s28_notes_are_their_owners_alone() {
 
 /// The best match first: more of the words, rarer words, tags before text, and whatever begins alike.
 #[tokio::test]
-async fn r11_the_best_match_comes_first() {
+async fn r11_recall_lists_the_best_match_first() {
     let world = World::new();
     for (id, words) in [
         ("a", "The server listens on port 8080."),
@@ -263,9 +263,9 @@ async fn r11_the_best_match_comes_first() {
     "#]].assert_eq(&limited);
 }
 
-/// Whatever is typed, it is words and no operator.
+/// A query is plain words: no text in it is an operator.
 #[test]
-fn r11_no_query_is_an_error() {
+fn r11_recall_accepts_any_query_text() {
     let world = World::new();
     world.note("a", "some words to find");
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -305,7 +305,7 @@ fn r11_no_query_is_an_error() {
     proptest!(ProptestConfig::with_cases(64), |(query in ".{0,40}")| check(&query));
 }
 
-/// Files as somebody may leave them who does not know better.
+/// Invalid files that a person may have left.
 const NONSENSE: [(&str, &str); 12] = [
     ("a-plain.md", "word without anything"),
     ("b-torn.md", "---\nid: b\ncrea"),
@@ -321,15 +321,15 @@ const NONSENSE: [(&str, &str); 12] = [
     ("notes.txt", "word"),
 ];
 
-/// A file that makes no sense is left out and told of, and nobody touches it.
+/// An invalid file is skipped, reported and not changed.
 #[tokio::test]
-async fn r11_a_file_that_makes_no_sense_is_told_and_kept() {
+async fn r11_invalid_memory_file_is_reported_and_not_deleted() {
     let world = World::new();
     world.note("good", "word one");
     world.put("j-long.md", &format!("---\nid: long\n---\nword {}", "x".repeat(70_000)));
     NONSENSE.into_iter().for_each(|(name, content)| world.put(name, content));
     fs::write(world.folder().join("l-bytes.md"), b"---\nid: l\n---\n\xff\xfe word").unwrap();
-    // Only for whoever reads them: keys that are not known, comments, quotes, a mark at the beginning.
+    // These are valid: unknown keys, comments, quotes, a byte order mark.
     world.put(
         "m-fine.md",
         "\u{feff}---\r\n# by hand\r\nid: 'm'\r\nmood: good\r\n---\r\nword two\r\n",
@@ -377,10 +377,10 @@ async fn r11_a_file_that_makes_no_sense_is_told_and_kept() {
     assert_eq!(world.files(), kept);
 }
 
-/// S16: what a link leads to is neither read nor deleted; a pipe keeps nobody waiting.
+/// S16: the target of a link is neither read nor deleted; a pipe does not block.
 #[cfg(unix)]
 #[tokio::test]
-async fn s16_links_and_pipes_are_no_notes() {
+async fn s16_links_and_pipes_in_the_memory_folder_are_ignored() {
     let world = World::new();
     world.note("good", "word");
     let outside = world.0.path().join("outside.md");
@@ -405,7 +405,7 @@ async fn s16_links_and_pipes_are_no_notes() {
 
 /// Files that change under an open memory are read anew.
 #[tokio::test]
-async fn r11_what_people_change_is_seen_at_once() {
+async fn r11_recall_sees_files_changed_by_a_person() {
     let world = World::new();
     world.note("a", "The sky is green.");
     world.note("b", "Grass is green.");
@@ -447,7 +447,7 @@ async fn r11_what_people_change_is_seen_at_once() {
 
 /// Several writers at once, as several processes would be: nothing is lost, no id is given twice.
 #[test]
-fn r11_many_may_remember_at_once() {
+fn r11_concurrent_memory_writers_lose_no_note() {
     let world = Arc::new(World::new());
     let writer = |n: usize| {
         let world = world.clone();
@@ -468,7 +468,7 @@ fn r11_many_may_remember_at_once() {
 }
 
 #[tokio::test]
-async fn r11_there_is_a_limit_to_everything() {
+async fn r11_memory_inputs_are_limited() {
     let world = World::new();
     let long = "word ".repeat(1700);
     let fits = "x".repeat(8 * 1024);
@@ -493,7 +493,7 @@ async fn r11_there_is_a_limit_to_everything() {
     "#]].assert_eq(&world.results(calls.drain(..)).await);
     assert_eq!(world.files().len(), 0);
     assert!(world.results([("remember", json!({"text": fits}))]).await.contains("Remembered"));
-    // What is recalled at once fits, and says when there is more.
+    // The result is limited in size, and says if there are more notes.
     let world = World::new();
     for n in 0..9 {
         world.note(&format!("n{n}"), &format!("word {}", "y".repeat(3000)));
@@ -508,9 +508,9 @@ async fn r11_there_is_a_limit_to_everything() {
     assert!(shown.contains("{\"id\":\"n\"") && shown.len() < 17_000, "{}", shown.len());
 }
 
-/// Ten thousand are found quickly enough for nobody to wait, and are the most.
+/// Ten thousand notes are searched quickly, and are the maximum.
 #[tokio::test]
-async fn r11_ten_thousand_are_enough() {
+async fn r11_memory_holds_at_most_ten_thousand_notes() {
     let world = World::new();
     for n in 0..9_999 {
         world.note(&format!("n{n}"), &format!("number {n} of many"));
@@ -530,9 +530,9 @@ async fn r11_ten_thousand_are_enough() {
     "#]].assert_eq(&shown);
 }
 
-/// S22: who has no memory of their own sees none; and nothing of it stands in a system prompt.
+/// S22: an agent without the memory tools sees no notes, and no note is in a system prompt.
 #[tokio::test]
-async fn s22_only_agents_that_have_a_memory_see_it() {
+async fn s22_subagent_without_memory_cannot_recall() {
     let world = World::new();
     world.note("a", "a word to the wise");
     let model = Recording::new(Scripted::new([
@@ -568,7 +568,7 @@ async fn s22_only_agents_that_have_a_memory_see_it() {
 
 /// Remembering changes something, recalling does not.
 #[tokio::test]
-async fn r11_a_plan_recalls_and_remembers_nothing() {
+async fn r11_mode_plan_allows_recall_and_refuses_remember() {
     let world = World::new();
     world.note("a", "word");
     let steps = [
@@ -587,10 +587,10 @@ async fn r11_a_plan_recalls_and_remembers_nothing() {
     "#]].assert_eq(&results(&agent).await);
 }
 
-/// S21: what is remembered after a secret was read carries that on, to whoever recalls it in another
-/// session. Notes from before carry nothing.
+/// S21: a note that was written after a secret was read marks the session that recalls it. Earlier notes do
+/// not.
 #[tokio::test]
-async fn s21_a_secret_is_followed_through_memory() {
+async fn s21_note_written_after_a_secret_marks_the_session_that_recalls_it() {
     let world = World::new();
     let project = world.0.path().join("project");
     fs::create_dir_all(&project).unwrap();
@@ -637,7 +637,7 @@ async fn s21_a_secret_is_followed_through_memory() {
 }
 
 #[test]
-fn a_project_has_a_folder_of_its_own() {
+fn memory_folder_name_is_unique_per_project() {
     let shown = ["/home/me/shop", "/srv/shop", "/", "/home/me/a b/ç?"]
         .map(|path| project_key(Path::new(path)));
     expect![[r#"

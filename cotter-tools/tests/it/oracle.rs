@@ -1,5 +1,5 @@
-//! Second opinions: another parser, and bash itself. Whatever they find that a script runs is told, or
-//! the script is not understood.
+//! Comparison with another parser and with bash itself. Every command that they find in a script is in the
+//! facts, or the script is not understood.
 
 use std::{
     cell::Cell,
@@ -40,7 +40,7 @@ fn config(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..Default::default() }
 }
 
-/// The names another parser finds that are not told, where the script is understood.
+/// The names that another parser finds and that are missing in the facts of an understood script.
 fn missing(script: &str, project: &Project) -> Vec<String> {
     let Some(found) = Found::in_script(script) else { return vec![] };
     let facts = shell::facts(script, &project.workspace);
@@ -54,7 +54,7 @@ fn missing(script: &str, project: &Project) -> Vec<String> {
 }
 
 #[test]
-fn b11_every_command_that_another_parser_finds_in_the_table_is_told() {
+fn b11_facts_list_every_command_that_another_parser_finds_in_the_table() {
     let project = Project::new();
     let (mut missed, mut compared) = (String::new(), 0);
     // The other parser has no end of depth but the stack's.
@@ -71,7 +71,7 @@ fn b11_every_command_that_another_parser_finds_in_the_table_is_told() {
 }
 
 #[test]
-fn b11_every_command_that_another_parser_finds_in_random_scripts_is_told() {
+fn b11_facts_list_every_command_that_another_parser_finds_in_random_scripts() {
     let project = Project::new();
     let command =
         proptest::sample::select(vec!["frob a 'b c'", "ls -l", "rm x", "git push", "x=1 make"]);
@@ -356,7 +356,7 @@ impl Bench {
 }
 
 /// True if a command that ran is in the facts; words known only at run time match anything.
-fn is_told(ran: &[String], facts: &Facts) -> bool {
+fn is_in_facts(ran: &[String], facts: &Facts) -> bool {
     facts.commands.iter().any(|command| {
         let open = command.words.iter().position(|word| word.kind == CommandWordKind::Open);
         let known = &command.words[..open.unwrap_or(command.words.len())];
@@ -383,7 +383,7 @@ fn scripts() -> impl Strategy<Value = String> {
 }
 
 #[test]
-fn b11_s10_every_command_that_bash_runs_is_told() {
+fn b11_s10_facts_list_every_command_that_bash_runs() {
     let Some(bench) = Bench::new() else {
         return not_tested("no bash in a folder of the system");
     };
@@ -396,7 +396,7 @@ fn b11_s10_every_command_that_bash_runs_is_told() {
             return Ok(());
         }
         for command in bench.run(&script) {
-            prop_assert!(is_told(&command, &facts), "{:?} ran, of {}", command, script);
+            prop_assert!(is_in_facts(&command, &facts), "{:?} ran, of {}", command, script);
         }
         Ok(())
     };

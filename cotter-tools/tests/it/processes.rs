@@ -1,11 +1,13 @@
-//! Processes end with whoever started them, whatever they did to get away.
+//! Processes end with the process that started them, even if they tried to detach.
 
 use std::path::Path;
 
 use cotter_tools::process::{Exit, Runner, running::Stream};
 use expect_test::{Expect, expect};
 
-use crate::machine::{Scratch, alive, gone, job, pid_in, runner, wait_until, with_environment};
+use crate::machine::{
+    Scratch, alive, job, pid_in, runner, wait_until, wait_until_gone, with_environment,
+};
 
 /// Ways to leave a process behind. Each writes its number to the file `pid` and stays for long.
 const LEAVERS: [(&str, &str); 7] = [
@@ -25,7 +27,7 @@ const LEAVERS: [(&str, &str); 7] = [
 ];
 
 #[tokio::test]
-async fn s17_dropped_it_ends_with_all_it_started() {
+async fn s17_dropped_command_ends_with_its_children() {
     let runner = runner();
     for (way, command) in LEAVERS {
         let scratch = Scratch::new();
@@ -33,12 +35,12 @@ async fn s17_dropped_it_ends_with_all_it_started() {
         let pid = pid_in(&scratch.path().join("pid")).await;
         assert!(alive(pid), "{way}");
         drop(running);
-        gone(pid).await;
+        wait_until_gone(pid).await;
     }
 }
 
 #[tokio::test]
-async fn s17_ended_all_of_it_is_gone_when_its_end_is_told() {
+async fn s17_ended_command_has_no_children_left() {
     let runner = runner();
     for (way, command) in LEAVERS {
         let scratch = Scratch::new();
@@ -52,11 +54,11 @@ async fn s17_ended_all_of_it_is_gone_when_its_end_is_told() {
 }
 
 #[tokio::test]
-async fn s17_what_stays_behind_ends_with_the_command() {
+async fn s17_children_left_behind_end_with_the_command() {
     let runner = runner();
     for (way, command) in LEAVERS {
         let scratch = Scratch::new();
-        // The command itself waits for nobody, only for the number.
+        // The command waits only until the pid is written, not for its children.
         let command = command.trim_end_matches("; sleep 1000").trim_end_matches("wait");
         let command = format!("{command}\nuntil [ -s pid ]; do :; done; exit 3");
         let running = runner.start(job(&command, &scratch.path())).await.unwrap();
@@ -68,7 +70,7 @@ async fn s17_what_stays_behind_ends_with_the_command() {
 }
 
 #[tokio::test]
-async fn s17_without_a_spawner_the_group_and_whoever_has_the_mark_end() {
+async fn s17_without_a_spawner_the_group_and_marked_processes_end() {
     let runner = with_environment(Runner::direct());
     for (way, command) in LEAVERS.into_iter().filter(|(way, _)| *way != "no environment left") {
         let scratch = Scratch::new();
@@ -76,7 +78,7 @@ async fn s17_without_a_spawner_the_group_and_whoever_has_the_mark_end() {
         let pid = pid_in(&scratch.path().join("pid")).await;
         assert!(alive(pid), "{way}");
         drop(running);
-        gone(pid).await;
+        wait_until_gone(pid).await;
     }
 }
 
@@ -95,19 +97,19 @@ const HIDDEN: &str =
     "echo $$ > shell; (setsid sh -c 'echo $$ > pid; exec sleep 1000' &); sleep 1000";
 
 #[tokio::test]
-async fn s17_a_killed_minder_frees_nobody() {
+async fn s17_children_end_if_the_minder_is_killed() {
     let (runner, scratch) = (runner(), Scratch::new());
     let running = runner.start(job(HIDDEN, &scratch.path())).await.unwrap();
     let pid = pid_in(&scratch.path().join("pid")).await;
     let shell = pid_in(&scratch.path().join("shell")).await;
     kill(parent(shell));
     assert!(running.ended().await.is_err());
-    gone(pid).await;
-    gone(shell).await;
+    wait_until_gone(pid).await;
+    wait_until_gone(shell).await;
 }
 
 #[tokio::test]
-async fn s17_a_killed_spawner_frees_nobody_and_the_next_command_gets_another() {
+async fn s17_children_end_if_the_spawner_is_killed_and_a_new_one_starts() {
     let (runner, scratch) = (runner(), Scratch::new());
     let mut running = runner.start(job(HIDDEN, &scratch.path())).await.unwrap();
     let pid = pid_in(&scratch.path().join("pid")).await;
@@ -127,7 +129,7 @@ async fn s17_a_killed_spawner_frees_nobody_and_the_next_command_gets_another() {
 }
 
 #[tokio::test]
-async fn s17_a_killed_minder_and_spawner_free_nobody_who_has_the_mark() {
+async fn s17_marked_processes_end_if_minder_and_spawner_are_killed() {
     let (runner, scratch) = (runner(), Scratch::new());
     let running = runner.start(job(HIDDEN, &scratch.path())).await.unwrap();
     let pid = pid_in(&scratch.path().join("pid")).await;
@@ -135,14 +137,14 @@ async fn s17_a_killed_minder_and_spawner_free_nobody_who_has_the_mark() {
     kill(parent(minder));
     kill(minder);
     assert!(running.ended().await.is_err());
-    gone(pid).await;
+    wait_until_gone(pid).await;
 }
 
 /// The test below starts this very program once more, to be killed; this says where it works.
 const HELD: &str = "COTTER_TEST_HELD";
 
 #[tokio::test]
-async fn s17_our_own_process_killed_nothing_stays() {
+async fn s17_children_end_if_our_process_is_killed() {
     if let Some(folder) = std::env::var_os(HELD) {
         let runner = runner().with_temp_below(Path::new(&folder));
         let running = runner.start(job(HIDDEN, Path::new(&folder))).await.unwrap();
@@ -151,7 +153,7 @@ async fn s17_our_own_process_killed_nothing_stays() {
     }
     let scratch = Scratch::new();
     let mut held = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "processes::s17_our_own_process_killed_nothing_stays"])
+        .args(["--exact", "processes::s17_children_end_if_our_process_is_killed"])
         .env(HELD, scratch.path())
         .stdout(std::process::Stdio::null())
         .spawn()
@@ -162,7 +164,7 @@ async fn s17_our_own_process_killed_nothing_stays() {
     held.kill().unwrap();
     held.wait().unwrap();
     for pid in [pid, shell, minder, spawner] {
-        gone(pid).await;
+        wait_until_gone(pid).await;
     }
     let left = std::fs::read_dir(scratch.path()).unwrap().flatten().map(|entry| entry.file_name());
     let mut left: Vec<_> = left.collect();
@@ -200,7 +202,7 @@ async fn check(runner: &Runner, cwd: &Path, command: &str, expected: Expect) {
 }
 
 #[tokio::test]
-async fn commands_say_what_they_say_and_end_as_they_end() {
+async fn command_output_and_exit_are_equal_with_and_without_a_spawner() {
     let check = async |command: &str, expected: Expect| {
         let scratch = Scratch::new();
         let minded = shown(&runner(), &scratch.path(), command).await;
@@ -234,7 +236,7 @@ async fn commands_say_what_they_say_and_end_as_they_end() {
 }
 
 #[tokio::test]
-async fn s1_a_command_has_no_terminal() {
+async fn s1_command_has_no_terminal() {
     let scratch = Scratch::new();
     check(
         &runner(),
@@ -248,7 +250,7 @@ async fn s1_a_command_has_no_terminal() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_is_told() {
+async fn missing_program_is_reported() {
     let scratch = Scratch::new();
     let mut wrong = job("true", &scratch.path());
     wrong.program = "/nowhere/bash".into();
@@ -278,9 +280,9 @@ async fn s17_a_command_with_too_many_processes_is_ended() {
     .await;
 }
 
-/// Whoever else ends meanwhile does not make room for more.
+/// Processes that do not belong to the command do not change its limit when they end.
 #[tokio::test]
-async fn s17_too_many_processes_are_too_many_also_where_others_end() {
+async fn s17_process_limit_counts_only_processes_of_the_command() {
     let scratch = Scratch::new();
     let crowd: Vec<_> = (0..600)
         .map(|_| std::process::Command::new("sleep").arg("1000").spawn().unwrap())
@@ -305,7 +307,7 @@ async fn s17_too_many_processes_are_too_many_also_where_others_end() {
 }
 
 #[tokio::test]
-async fn no_file_of_ours_is_open_in_a_command() {
+async fn command_inherits_no_file_descriptors() {
     let scratch = Scratch::new();
     check(
         &runner(),

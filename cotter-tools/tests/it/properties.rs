@@ -25,7 +25,7 @@ fn config(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..Default::default() }
 }
 
-/// Names of three kinds: one that destroys, one that is safe, one that nobody knows.
+/// A destructive command, a safe command and an unknown command.
 const DENIED: [&str; 3] = ["rm", "ls", "frob"];
 
 fn denied() -> Vec<(RuleKind, String)> {
@@ -33,7 +33,7 @@ fn denied() -> Vec<(RuleKind, String)> {
 }
 
 #[test]
-fn c8_a_denied_command_shows_through_every_two_layers() {
+fn c8_denied_command_is_found_inside_any_two_layers() {
     let (project, runtime) = (Project::new(), runtime());
     let agent = project.agent(&denied());
     let (mut hidden, mut unclear) = (String::new(), 0);
@@ -56,7 +56,7 @@ fn c8_a_denied_command_shows_through_every_two_layers() {
 }
 
 #[test]
-fn c8_a_denied_command_shows_through_any_layers_and_quotes() {
+fn c8_denied_command_is_found_inside_any_layers_and_quotes() {
     let (project, runtime) = (Project::new(), runtime());
     let agent = project.agent(&denied());
     let name = proptest::sample::select(DENIED.to_vec()).prop_flat_map(spelled);
@@ -99,7 +99,7 @@ fn s14_words_are_the_same_in_any_quotes() {
 }
 
 #[test]
-fn no_text_makes_it_panic() {
+fn shell_facts_never_panic_on_any_text() {
     let project = Project::new();
     let calm = |text: String| {
         _ = shell::facts(&text, &project.workspace);
@@ -121,7 +121,7 @@ fn changed(line: &str, changes: &[(prop::sample::Index, usize, String)]) -> Stri
 }
 
 #[test]
-fn no_change_to_a_line_of_the_table_makes_it_panic() {
+fn shell_facts_never_panic_on_changed_table_lines() {
     let project = Project::new();
     let lines: Vec<_> = project.commands().into_iter().filter(|line| line.len() < 2000).collect();
     let changes = vec((any::<prop::sample::Index>(), 0..4usize, soup()), 1..4);
@@ -140,7 +140,7 @@ fn strictness(explained: &ExplainReport) -> usize {
 }
 
 #[test]
-fn c8_nothing_round_a_command_makes_it_looser() {
+fn c8_code_around_a_command_never_loosens_its_verdict() {
     let (project, runtime) = (Project::new(), runtime());
     let agent = project.agent(&[]);
     let next = RefCell::new(0);
@@ -151,7 +151,7 @@ fn c8_nothing_round_a_command_makes_it_looser() {
             let number = next.replace_with(|n| *n + 7);
             let script = layer(number, &Script { text: command.clone(), simple: false }, 1).text;
             let within = runtime.block_on(explain(&agent, &script));
-            // What is not understood any more asks, whatever rules say: that is strict enough.
+            // A command that is no longer understood asks, with any rules: that is strict enough.
             let is_unclear = is_caught(&within);
             if strictness(&within) < strictness(&plain) && !is_unclear {
                 let (from, to) = (verdict(&plain), verdict(&within));
@@ -169,7 +169,7 @@ fn is_whole(command: &str) -> bool {
 }
 
 #[test]
-fn s14_a_denied_first_line_is_seen_whatever_follows() {
+fn s14_denied_first_line_is_found_before_any_second_line() {
     let (project, runtime) = (Project::new(), runtime());
     let agent = project.agent(&denied());
     let mut missed = String::new();
@@ -195,7 +195,7 @@ fn noise(seed: u64) -> impl Iterator<Item = u8> {
 }
 
 #[test]
-fn s14_what_the_fuzz_target_checks_holds_for_noise() {
+fn s14_fuzz_target_checks_pass_for_random_input() {
     let judge = Judge::new();
     let table = include_bytes!("../data/shell.txt");
     for seed in 0..400 {

@@ -1,4 +1,4 @@
-//! Folders that become links while calls are under way: never a byte from outside, never a byte there.
+//! Folders that are replaced by links during calls: nothing outside is read or written.
 
 use std::{
     path::Path,
@@ -78,7 +78,7 @@ fn calls() -> Vec<(&'static str, Value)> {
 }
 
 #[tokio::test]
-async fn s16_a_folder_that_becomes_a_link_after_the_decision_leads_nowhere() {
+async fn s16_folder_replaced_by_a_link_after_the_decision_is_not_followed() {
     let project = two_faced();
     let before = outside(&project);
     let [there, back, refused] = [0; 3].map(|_| project.root.clone());
@@ -126,7 +126,7 @@ async fn s16_a_folder_that_becomes_a_link_after_the_decision_leads_nowhere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s16_a_folder_that_keeps_becoming_a_link_never_leads_outside() {
+async fn s16_folder_swapped_with_a_link_repeatedly_never_leads_outside() {
     let project = two_faced();
     let before = outside(&project);
     let done = Arc::new(AtomicBool::new(false));

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 /// A folder `project` in a folder of its own, which is gone with it.
 pub(crate) struct Project {
     _folder: TempDir,
-    /// The folder round the project: what is in it is outside.
+    /// The folder around the project: its other files are outside.
     pub(crate) outside: PathBuf,
     pub(crate) root: PathBuf,
 }
@@ -59,7 +59,7 @@ impl Project {
         found.join(" ")
     }
 
-    /// An agent that works in the project and says what a script tells it.
+    /// An agent that works in the project with a scripted model.
     pub(crate) fn agent(&self, steps: impl IntoIterator<Item = Step>) -> AgentBuilder {
         let steps = steps.into_iter().chain([Step::text("done")]);
         Agent::builder(Scripted::new(steps)).workspace(Workspace::new(&self.root))

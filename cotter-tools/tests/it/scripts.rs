@@ -47,7 +47,7 @@ pub(crate) const QUOTERS: [&str; 8] = [
     "command eval @'",
 ];
 
-/// Constructs: `@` is a script, `` @` `` one between backticks, `E#` a mark nobody else has.
+/// Constructs: `@` is a script, `` @` `` one between backticks, `E#` a unique mark.
 pub(crate) const CONSTRUCTS: [&str; 58] = [
     "true; @",
     "true && @",

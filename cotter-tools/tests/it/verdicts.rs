@@ -28,7 +28,7 @@ async fn c8_l13_every_command_of_the_table_gets_its_verdict() {
     assert!(count == 0, "{count} of {all} verdicts are wrong:\n{wrong}");
 }
 
-/// Says what is wrong with a verdict, and what the decision was made of.
+/// Describes a wrong verdict and the facts of the decision.
 fn check(case: &Case, explained: &ExplainReport) -> Result<(), String> {
     let (said, zone) = (verdict(explained), explained.facts.zone.as_str());
     let zone_fits = case.zones.iter().any(|z| z == zone || z == "-");
@@ -47,13 +47,13 @@ fn check(case: &Case, explained: &ExplainReport) -> Result<(), String> {
     ))
 }
 
-/// Whatever does not pass says who decided and why.
+/// A verdict other than `pass` must name its source and its reason.
 fn has_reason(explained: &ExplainReport) -> bool {
     explained.verdict == "pass" || !explained.reason.is_empty() && !explained.decided_by.is_empty()
 }
 
 #[test]
-fn the_table_is_large_enough_and_each_class_too() {
+fn verdict_table_has_enough_cases_per_class() {
     let project = Project::new();
     let mut everyday = 0;
     for class in project.classes() {

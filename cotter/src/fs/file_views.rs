@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_file_holds_decides_and_else_how_it_stands() {
+    fn file_stamp_compares_contents_or_metadata() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         let views = FileViews::default();

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn s8_checkouts_are_those_that_git_lists() {
+    fn s8_other_checkouts_are_those_that_git_lists() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         link(&root, "one");

@@ -186,7 +186,7 @@ mod unix {
         use super::*;
 
         #[test]
-        fn s16_no_link_is_followed_anywhere_in_a_path() {
+        fn s16_open_follows_no_link_anywhere_in_the_path() {
             let root = tempfile::tempdir().unwrap();
             let root = root.path().canonicalize().unwrap();
             std::fs::create_dir_all(root.join("a/b")).unwrap();

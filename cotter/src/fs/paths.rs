@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn c6_a_tilde_is_the_home_folder_where_it_is_known() {
+    fn c6_tilde_is_expanded_if_the_home_folder_is_known() {
         let without_home = Workspace::new(Path::new("/work"));
         let workspace = without_home.clone().with_home("/home/u");
         for (path, expected) in [
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn links_and_dots_are_followed_before_anybody_compares() {
+    fn touched_paths_resolve_links_and_dots() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         let inside = root.join("project");

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clone_keeps_what_it_had_while_the_original_grows() {
+    fn clone_of_a_chunked_vec_stays_while_the_original_grows() {
         let mut list = ChunkedVec::default();
         let mut clones = vec![];
         for n in 0..200 {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_start_is_as_long_as_it_is() {
+    fn common_start_of_chunked_vecs_is_counted_exactly() {
         for (n, changed) in [(0, 0), (1, 0), (64, 63), (64, 64), (130, 0), (130, 70), (200, 199)] {
             let other = |n: usize| {
                 let mut list = numbers(changed.min(n));
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn another_list_does_not_follow() {
+    fn items_after_an_unrelated_chunked_vec_are_none() {
         for n in [0, 1, 63, 64, 65, 128, 130] {
             let (list, mut changed) = (numbers(n), numbers(n));
             changed.push(7);

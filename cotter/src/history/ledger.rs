@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_line_is_no_row_and_a_row_without_a_hash_is_no_good() {
+    fn ledger_verify_skips_torn_lines_and_rejects_rows_without_a_hash() {
         let mut chain = HashChain::of_session("s");
         let (first, mut torn) = (row(&mut chain, 1), row(&mut chain.clone(), 2));
         torn.truncate(20);

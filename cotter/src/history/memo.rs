@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_key_and_type_has_its_own_made_once() {
+    fn memo_makes_one_value_per_key_and_type() {
         let memo = Memo::default();
         assert_eq!(*memo.get_or_make("a", || 1), 1);
         assert_eq!(*memo.get_or_make("b", || 2), 2);
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn what_several_threads_make_at_once_is_the_same_for_all() {
+    fn memo_gives_concurrent_threads_the_same_value() {
         let memo = Memo::default();
         let results: Vec<(usize, usize)> = std::thread::scope(|scope| {
             let get = |n: usize| (n % 4, *memo.get_or_make(&(n % 4).to_string(), || n));

@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn r8_text_of_one_agent_is_not_joined_to_that_of_another() {
+    fn r8_text_deltas_of_different_agents_are_not_joined() {
         let mut last = text_event(0, "one");
         let other = Event { run_id: "r1/2".into(), ..Event::clone(&text_event(1, "two")) };
         assert!(!join(Some(&mut last), &other));
@@ -539,7 +539,7 @@ mod tests {
     /// A listener that never reads costs no more than the text itself. A piece is added in place, and the
     /// text is moved only when its capacity doubles.
     #[test]
-    fn r8_text_joined_for_a_sleeping_listener_is_not_copied_for_every_piece() {
+    fn r8_joining_text_deltas_does_not_copy_per_piece() {
         const PIECES: u64 = 10_000;
         let first = text_event(0, "piece ");
         // Other listeners hold the same event: their copy does not change.

@@ -409,13 +409,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_and_the_types_give_each_point_the_same_powers() {
+    fn point_table_and_types_declare_equal_powers() {
         let by_table: Vec<_> = POINTS.iter().map(|row| (row.name, row.powers.to_vec())).collect();
         assert_eq!(by_table, declared_powers());
     }
 
     #[test]
-    fn a_point_is_found_by_its_name_and_sits_at_its_own_index() {
+    fn point_is_parsed_by_name_and_its_row_has_its_index() {
         for (index, row) in POINTS.iter().enumerate() {
             assert_eq!(PointId::parse(row.name), Some(row.id));
             assert_eq!(row.id as usize, index);

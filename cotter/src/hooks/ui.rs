@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s4_a_rule_of_ones_own_is_no_wider_than_what_is_offered() {
+    fn s4_typed_rule_is_not_wider_than_the_offered_rule() {
         let cases = [
             ("bash(git push *)", "bash(git push *)", true),
             ("bash(git push origin)", "bash(git push *)", true),

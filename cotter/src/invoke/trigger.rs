@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn c9_a_pattern_that_cannot_be_one_is_an_error_that_names_it() {
+    fn c9_invalid_trigger_pattern_is_an_error_with_the_pattern() {
         let check = |written: &str, expected: &str| {
             assert_eq!(trigger(written).unwrap_err().to_string(), expected);
         };
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn c9_all_triggers_are_one_set_and_tell_which_of_them_matched() {
+    fn c9_trigger_set_returns_the_matching_skills() {
         let skill = |name: &str, triggers: &[&str]| {
             let triggers = triggers.iter().map(|text| trigger(text).unwrap());
             Arc::new(Skill::text(name, "").triggers(triggers))

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn l12_a_command_pattern_ends_at_a_word() {
+    fn l12_command_pattern_matches_whole_words() {
         assert_eq!(check("ls", "ls"), (true, true));
         assert_eq!(check("ls", "lsof"), (false, false));
         assert_eq!(check("ls", "ls -l"), (false, true));
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn s11_a_star_of_an_allow_rule_covers_no_unknown_option_and_nothing_open() {
+    fn s11_star_of_an_allow_rule_covers_no_unknown_option_or_value() {
         assert_eq!(check("git diff *", "git diff --stat HEAD"), (true, true));
         assert_eq!(check("git diff *", "git diff ~--output=x"), (false, true));
         assert_eq!(check("git diff --output=x", "git diff ~--output=x"), (true, true));
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn c8_a_deny_rule_minds_neither_order_nor_case_nor_folder() {
+    fn c8_deny_rule_ignores_option_order_case_and_folder() {
         assert!(check("git push --force *", "git push origin --force").1);
         assert!(!check("git push --force", "git push origin main").1);
         assert!(!check("rm -r", "RM -fR x").1, "another letter is another option");
@@ -246,14 +246,14 @@ mod tests {
     }
 
     #[test]
-    fn l12_a_pipeline_is_covered_whole_and_hit_near_or_far() {
+    fn l12_allow_rule_covers_a_whole_pipeline_and_deny_rule_hits_any_distance() {
         assert_eq!(check("curl * | sh", "curl x | sh"), (true, true));
         assert_eq!(check("curl * | sh", "curl x | tee y | sh"), (false, true));
         assert_eq!(check("curl * | sh", "curl x; sh"), (false, false));
     }
 
     #[test]
-    fn a_quote_that_is_not_closed_in_its_word_is_no_pattern() {
+    fn command_pattern_with_a_partial_quote_is_an_error() {
         assert_eq!(check("echo 'x' *", "echo x y"), (true, true));
         assert_eq!(check("echo it's *", "echo it's y"), (true, true));
         assert_eq!(check("rm a?b", "rm a-b"), (true, true));

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s14_every_spelling_of_a_host_is_the_same_host() {
+    fn s14_host_spellings_are_normalised() {
         for (written, name) in [
             ("EXAMPLE.com.", "example.com"),
             ("Bücher.DE", "xn--bcher-kva.de"),
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn s14_a_rule_is_written_in_the_same_spelling() {
+    fn s14_host_rules_are_normalised() {
         for (written, expected) in [
             ("Example.com", "example.com"),
             ("example.com:8080", "example.com:8080"),

@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn allow_needs_all_of_it_and_deny_any_of_it() {
+    fn allow_rule_must_cover_every_path_and_deny_rule_any_path() {
         let both = ["/srv/project/a", "/srv/project/.env"];
         assert_eq!(check("read(./.env)", &both), (false, true));
         assert_eq!(check("read(./*)", &both), (true, true));
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn l12_a_rule_is_about_what_is_touched_whatever_the_tool_is_called() {
+    fn l12_rule_matches_facts_of_any_tool() {
         let workspace = Workspace::new(Path::new("/p"));
         let facts = Facts {
             reads: vec!["/p/.env".into()],
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn l12_a_rule_that_forbids_is_never_blind() {
+    fn l12_deny_rule_with_unknown_facts_still_matches() {
         let workspace = Workspace::new(Path::new("/p"));
         let holds = |kind, rule: &str, tool: &str| {
             Rule::parse(kind, rule).unwrap().matches(tool, &Facts::zone(Zone::External), &workspace)
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_rule_says_what_is_wrong() {
+    fn invalid_rule_error_names_the_fault() {
         let error = |text| Rule::parse(RuleKind::Deny, text).unwrap_err().to_string();
         assert_eq!(error("read(x"), "rule `read(x`: `(` without `)` at the end");
         assert_eq!(error("read()"), "rule `read()`: the parentheses are empty");

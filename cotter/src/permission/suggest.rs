@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn s4_what_is_offered_is_about_no_more_than_the_call() {
+    fn s4_offered_rules_cover_no_more_than_the_call() {
         assert_eq!(suggest(1, &["./deploy", "staging"]), ["bash(./deploy staging)"]);
         assert_eq!(suggest(2, &["git", "commit", "why?"]), ["bash(git commit *)"]);
         for word in ["*", "st*", "a?", "x:*", "'staging'", "a b"] {

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_tool_of_theirs_has_its_tools_of_ours() {
+    fn claude_tool_names_map_to_cotter_tools() {
         let shown = OTHER_NAMES.map(|(theirs, _)| format!("{theirs} {:?}\n", our_tools(theirs)));
         expect![[r#"
             Bash ["bash", "bash_background"]

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn c6_what_lies_where_decides_how_far_it_reaches() {
+    fn c6_path_decides_the_zone_of_reads_and_writes() {
         let workspace = Workspace::new(Path::new("/work"))
             .with_read_roots(["/usr/include".into(), "/work/.data/s/spill".into()])
             .with_roots(["/more".into()])

@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_barrier_stands_alone() {
+    fn barrier_call_is_a_segment_of_its_own() {
         assert!(segments(&[]).is_empty());
         assert_eq!(segments(&[true, true, true]), vec![0..3]);
         assert_eq!(segments(&[true, false, true, true]), vec![0..1, 1..2, 2..4]);

@@ -537,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_of_known_prefixes_go() {
+    fn tokens_with_known_prefixes_are_redacted() {
         for (prefix, _) in SHAPES.iter().filter(|(_, shape)| matches!(shape, Shape::Token(..))) {
             check_token(prefix);
         }
@@ -547,12 +547,12 @@ mod tests {
     }
 
     #[test]
-    fn a_lower_case_hex_key_goes() {
+    fn lower_case_hex_key_is_redacted() {
         check("key sk-0123456789abcdef0123456789abcdef.", expect!["key [redacted]."]);
     }
 
     #[test]
-    fn keys_of_fixed_length_go() {
+    fn keys_of_fixed_length_are_redacted() {
         check(&format!("?key=AIza{}&x", &KEY[..35]), expect!["?key=[redacted]&x"]);
         check("id=AKIAIOSFODNN7EXAMPLE;", expect!["id=[redacted];"]);
         check_unchanged("AKIAIOSFODNN7EXAMPLETOOLONG");
@@ -560,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn web_tokens_go() {
+    fn web_tokens_are_redacted() {
         let header = "eyJhbGciOiJIUzI1NiJ9";
         check(
             &format!("cookie: {header}.eyJzdWIiOiIxIn0.c2lnbmF0dXJl-x_y."),
@@ -570,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn bearer_credentials_go() {
+    fn bearer_credentials_are_redacted() {
         check("Authorization: Bearer abc123def456", expect!["Authorization: Bearer [redacted]"]);
         check(
             "authorization: bearer  aaaaaaaaaaaaaaaaaaaaaaaa==",
@@ -582,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn passwords_in_urls_go() {
+    fn passwords_in_urls_are_redacted() {
         check("postgres://me:hunter2@db/x", expect!["postgres://me:[redacted]@db/x"]);
         check("https://u:p@ss:word@host", expect!["https://u:[redacted]@host"]);
         check("https://:secret@host", expect!["https://:[redacted]@host"]);
@@ -597,7 +597,7 @@ mod tests {
     }
 
     #[test]
-    fn private_keys_go() {
+    fn private_keys_are_redacted() {
         check_key(
             |key| format!("before\n{key}\nafter"),
             expect![[r#"
@@ -608,7 +608,7 @@ mod tests {
     }
 
     #[test]
-    fn private_keys_go_in_json_in_diffs_and_in_quotes() {
+    fn private_keys_in_json_diffs_and_quotes_are_redacted() {
         check_key(
             |key| format!("{{\"key\":\"{}\\n\"}}", key.replace('\n', "\\n")),
             expect![[r#"{"key":"[redacted]\n"}"#]],
@@ -628,7 +628,7 @@ mod tests {
     }
 
     #[test]
-    fn encrypted_and_cut_off_private_keys_go() {
+    fn encrypted_and_truncated_private_keys_are_redacted() {
         check_key(
             |key| {
                 key.replace("KEY-----\n", "KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES,12\n\n")
@@ -644,7 +644,7 @@ mod tests {
     }
 
     #[test]
-    fn talk_about_keys_stays() {
+    fn text_about_keys_is_not_redacted() {
         for text in [
             "a file with `-----BEGIN RSA PRIVATE KEY-----` at its top is a key file",
             "-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----",
@@ -656,7 +656,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_text_stays() {
+    fn ordinary_text_is_not_redacted() {
         for text in [
             "",
             "commit 9fceb02d0ae598e95dc970b74767f19372d61af8",
@@ -674,7 +674,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_go_after_escapes_and_colours() {
+    fn tokens_after_escapes_and_colours_are_redacted() {
         for before in ["\n", r"\n", "%20", "\x1b[32m", r"\u001b[1;32m", "\"", "/", "世"] {
             let redacted = Redactor::new().redact(&format!("{before}ghp_{KEY}")).into_owned();
             assert_eq!(redacted, format!("{before}[redacted]"));
@@ -682,7 +682,7 @@ mod tests {
     }
 
     #[test]
-    fn known_values_go_wherever_they_stand() {
+    fn known_values_are_redacted_anywhere() {
         check_value("hunter2!", "xhunter2!x hunter2", expect!["x[redacted DB_PASSWORD]x hunter2"]);
         check_value(
             " two\nlines\n",
@@ -693,7 +693,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_value_is_named_even_where_a_shape_would_match() {
+    fn known_value_is_named_even_if_a_pattern_matches() {
         let key = format!("sk-ant-{KEY}");
         check_value(&key, &format!("Bearer {key}"), expect!["Bearer [redacted DB_PASSWORD]"]);
         check_value(
@@ -710,7 +710,7 @@ mod tests {
     }
 
     #[test]
-    fn secret_names() {
+    fn names_of_secret_variables_are_recognised() {
         for name in [
             "ANTHROPIC_API_KEY",
             "GITHUB_TOKEN",
@@ -775,7 +775,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_redacted_once(
+        fn redaction_is_idempotent(
             pieces in proptest::collection::vec(
                 prop_oneof![
                     any::<String>(),

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_named_with_their_place() {
+    fn schema_errors_name_their_place() {
         let schema = || json!({"type": "object", "properties": {"n": {"type": "number"}}, "required": ["n"]});
         check(schema(), json!({"n": 1}), expect![""]);
         check(schema(), json!({"n": "x"}), expect![[r#"/n: "x" is not of type "number""#]]);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_the_newest_draft_are_understood() {
+    fn keywords_of_the_newest_schema_draft_are_supported() {
         let pair = json!({"type": "object", "properties": {
             "pair": {"type": "array", "prefixItems": [{"type": "string"}, {"type": "number"}]}
         }});
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn s17_a_schema_that_would_take_for_ever_refuses() {
+    fn s17_exponential_schema_is_refused() {
         let refused = |schema: Value, input: Value| {
             let expected = "checking an input against it would take too long";
             let error = ToolSchema::new(&schema).unwrap().check(&input).unwrap_err();
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn s17_deep_and_recursive_schemas_are_understood() {
+    fn s17_deep_and_recursive_schemas_are_supported() {
         let once = |next: Value| json!({"anyOf": [{"type": "null"}, next]});
         check(chain(once, json!({"type": "number"})), json!({"x": 1}), expect![""]);
         let tree = json!({"type": "object", "$ref": "#/definitions/node", "definitions": {"node": {
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_schema_lets_nothing_pass() {
+    fn broken_schema_refuses_every_input() {
         let broken = json!({"type": "object", "properties": {"n": {"type": "numbr"}}});
         let fault = ToolSchema::new(&broken).unwrap().check(&json!({"n": 1})).unwrap_err();
         assert!(fault.starts_with("the schema of the tool is invalid: "), "{fault}");

@@ -16,11 +16,11 @@ use cotter::{
     named,
     permission::Zone,
 };
-use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{Diary, Said, Scripted, ScriptedUi, Step, ending, fresh, nap, probe, transcript};
 use expect_test::{Expect, expect};
 use serde_json::json;
 
-use crate::kit::{Diary, echo, ending, fresh, nap, probe, to_the_end};
+use crate::kit::{echo, to_the_end};
 
 /// Builds the agent and records every start and end of a run in the diary.
 fn watched(builder: AgentBuilder, diary: &Diary) -> Agent {
@@ -62,7 +62,7 @@ fn script(step: Step) -> Scripted {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l6_aborted_while_text_streams_what_was_said_is_kept() {
+async fn l6_abort_while_text_streams_keeps_the_text() {
     let step = Step::text("one two three").and_delay(Duration::from_millis(400));
     check(
         Agent::builder(script(step)),
@@ -78,7 +78,7 @@ async fn l6_aborted_while_text_streams_what_was_said_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l6_aborted_before_the_first_word_nothing_is_kept() {
+async fn l6_abort_before_the_first_delta_stores_no_reply() {
     let step = Step::text("late").and_delay(Duration::from_secs(9));
     check(
         Agent::builder(script(step)),
@@ -94,7 +94,7 @@ async fn l6_aborted_before_the_first_word_nothing_is_kept() {
 
 /// A call without its end is not stored. The text before it is stored.
 #[tokio::test(start_paused = true)]
-async fn l6_aborted_while_calls_stream_none_of_them_is_kept() {
+async fn l6_abort_while_calls_stream_stores_no_call() {
     let step = Step::text("let me see").and_call("echo", json!({})).and_hang();
     check(
         Agent::builder(script(step)).tool(echo()),
@@ -110,7 +110,7 @@ async fn l6_aborted_while_calls_stream_none_of_them_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l6_aborted_while_a_tool_runs_every_call_gets_its_result() {
+async fn l6_abort_while_a_tool_runs_gives_every_call_a_result() {
     let step = Step::call("nap", json!({"ms": 9000}))
         .and_call("nap", json!({"ms": 100}))
         .and_call("write", json!({}));
@@ -141,7 +141,7 @@ async fn l6_aborted_while_a_tool_runs_every_call_gets_its_result() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l6_aborted_during_a_gate_the_call_does_not_run() {
+async fn l6_abort_during_a_gate_does_not_run_the_call() {
     async fn slow(_: At<ToolPre>) -> Verdict {
         tokio::time::sleep(Duration::from_secs(4)).await;
         Verdict::Pass
@@ -162,7 +162,7 @@ async fn l6_aborted_during_a_gate_the_call_does_not_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l6_aborted_during_a_question_it_is_a_no() {
+async fn l6_abort_during_a_question_refuses_the_call() {
     let diary = Diary::default();
     let builder = Agent::builder(script(Step::call("risky", json!({}))))
         .ui(ScriptedUi::new([Said::Silence]))
@@ -179,7 +179,7 @@ async fn l6_aborted_during_a_question_it_is_a_no() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l6_aborted_during_the_back_off_the_wait_ends() {
+async fn l6_abort_ends_the_wait_for_a_retry() {
     let wait = Some(Duration::from_secs(600));
     let step = Step::default().and_error(ModelErrorKind::RateLimited, wait);
     check(
@@ -195,7 +195,7 @@ async fn l6_aborted_during_the_back_off_the_wait_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l6_aborted_during_a_gate_on_the_prompt_it_is_not_stored() {
+async fn l6_abort_during_a_prompt_gate_does_not_store_the_prompt() {
     async fn slow(at: At<UserPromptSubmit>) -> Admission {
         if at.prompt == "go" {
             tokio::time::sleep(Duration::from_secs(4)).await;
@@ -215,7 +215,7 @@ async fn l6_aborted_during_a_gate_on_the_prompt_it_is_not_stored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l6_aborted_while_a_gate_holds_the_end_of_the_turn() {
+async fn l6_abort_during_a_turn_end_gate_ends_the_run() {
     async fn slow(at: At<points::TurnEnd>) -> TurnEndVerdict {
         if at.text == "done" {
             tokio::time::sleep(Duration::from_secs(30)).await;
@@ -237,7 +237,7 @@ async fn l6_aborted_while_a_gate_holds_the_end_of_the_turn() {
 
 /// An abort directly before the request sends no request to the model.
 #[tokio::test]
-async fn l6_aborted_before_the_model_call_no_reply_is_kept() {
+async fn l6_abort_before_the_request_stores_no_reply() {
     let model = Scripted::new([Step::text("unheard")]);
     let stop = |_: &ModelPreEvent, cx: &Cx| cx.cancel().cancel();
     let diary = Diary::default();
@@ -250,7 +250,7 @@ async fn l6_aborted_before_the_model_call_no_reply_is_kept() {
 
 /// A run that is aborted before it is awaited still has one start and one end, and no gate is called.
 #[tokio::test]
-async fn l6_aborted_before_it_starts_a_run_has_its_start_and_its_end() {
+async fn l6_run_aborted_before_it_starts_has_a_start_and_an_end() {
     let (diary, gate) = (Diary::default(), Diary::default());
     let called = gate.clone();
     let seen = move |_: &points::UserPromptSubmitEvent| {
@@ -299,7 +299,7 @@ async fn l6_a_dropped_run_ends_as_aborted_on_many_threads() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_never_awaited_leaves_nothing() {
+async fn run_that_is_never_awaited_stores_nothing() {
     let diary = Diary::default();
     let agent = watched(Agent::builder(Scripted::new([Step::text("hello")])), &diary);
     let session = fresh(&agent).await;
@@ -313,7 +313,7 @@ async fn a_run_that_is_never_awaited_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_detached_run_goes_on_by_itself() {
+async fn detached_run_continues_without_its_caller() {
     let diary = Diary::default();
     let step = Step::text("by myself").and_delay(Duration::from_millis(1));
     let agent = watched(Agent::builder(Scripted::new([step])), &diary);
@@ -333,7 +333,7 @@ async fn two_at_once(session: &Session) -> (String, String) {
 }
 
 #[tokio::test]
-async fn two_prompts_on_one_session_are_served_one_after_the_other() {
+async fn concurrent_prompts_on_one_session_run_in_turn() {
     let diary = Diary::default();
     let reply = |text: &str| Step::text(text).and_delay(Duration::from_millis(1));
     let agent = watched(Agent::builder(Scripted::new([reply("one"), reply("two")])), &diary);
@@ -374,7 +374,7 @@ async fn two_prompts_on_one_session_are_served_one_after_the_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_prompts_from_many_threads_keep_starts_and_ends_in_pairs() {
+async fn prompts_from_many_threads_have_paired_starts_and_ends() {
     let diary = Diary::default();
     let call = || Step::call("echo", json!({"text": "x"}));
     let script = (0..40).flat_map(|_| [call(), Step::text("done")]);

@@ -37,12 +37,14 @@ use cotter::{
     registry::RegisterError,
     tool::ToolFuture,
 };
-use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{
+    Diary, Said, Scripted, ScriptedUi, Step, ending, fresh, probe, spec, transcript,
+};
 use expect_test::expect;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-use crate::kit::{Diary, Moment, Spy, ending, files, fresh, probe, records, spec, to_the_end};
+use crate::kit::{Moment, Spy, files, records, to_the_end};
 
 /// A model that sends exactly these pieces, one reply per request, and then says `done`.
 struct Raw {
@@ -82,7 +84,7 @@ impl Model for Raw {
 
 /// S4: a generated id never equals the id of another call, so a yes never counts for another call.
 #[tokio::test]
-async fn s4_a_yes_to_one_call_is_no_yes_to_another_of_its_id() {
+async fn s4_yes_to_one_call_does_not_approve_another_call_of_its_id() {
     let diary = Diary::default();
     let calls = vec![
         call("call_1_1", "risky", json!({"do": "little"})),
@@ -100,7 +102,7 @@ async fn s4_a_yes_to_one_call_is_no_yes_to_another_of_its_id() {
 
 /// S2: a gate that is registered while the start of a call is written to the disk still counts.
 #[tokio::test]
-async fn s2_a_gate_that_comes_while_the_row_is_synced_still_blocks() {
+async fn s2_gate_registered_while_the_ledger_row_is_synced_blocks() {
     let diary = Diary::default();
     let slot: Arc<Mutex<Option<Agent>>> = Arc::default();
     let late = slot.clone();
@@ -126,7 +128,7 @@ async fn s2_a_gate_that_comes_while_the_row_is_synced_still_blocks() {
 
 /// After an abort while the start of a call is written to the disk, the tool does not start.
 #[tokio::test]
-async fn l21_an_abort_while_the_row_is_synced_starts_nothing() {
+async fn l21_abort_while_the_ledger_row_is_synced_starts_no_call() {
     let diary = Diary::default();
     let slot: Arc<Mutex<Option<tokio_util::sync::CancellationToken>>> = Arc::default();
     let late = slot.clone();
@@ -175,7 +177,7 @@ async fn p10_a_deep_input_does_not_make_its_line_unreadable() {
 
 /// L21: a price that is negative or not a number does not disable the budget.
 #[tokio::test]
-async fn l21_an_absurd_price_keeps_no_budget_open() {
+async fn l21_invalid_price_does_not_disable_the_budget() {
     for cost in [f64::NAN, -1.0, f64::INFINITY] {
         let diary = Diary::default();
         let calls = || vec![call("c", "look", json!({}))];
@@ -192,7 +194,7 @@ async fn l21_an_absurd_price_keeps_no_budget_open() {
 
 /// The disk fails once, directly after an effect. The model still gets the result of the call.
 #[tokio::test]
-async fn s26_a_call_that_ran_is_not_called_cancelled_when_the_store_stumbles() {
+async fn s26_finished_call_is_not_reported_cancelled_after_a_store_error() {
     let diary = Diary::default();
     let ran = diary.clone();
     let stumbled = Arc::new(AtomicUsize::new(0));
@@ -270,7 +272,7 @@ impl cotter::history::store::Log for StumblingLog {
 
 /// L6: `session.end` fires and is reported even if the store has failed for good.
 #[tokio::test]
-async fn l6_session_end_fires_when_the_store_is_gone() {
+async fn l6_session_end_fires_after_a_store_failure() {
     let diary = Diary::default();
     let (started, ended) = (diary.clone(), diary.clone());
     let broken = Arc::new(std::sync::atomic::AtomicBool::new(false));
@@ -358,7 +360,7 @@ async fn l6_a_panic_outside_of_hooks_ends_the_run_properly() {
 
 /// No owner can register as the kernel or replace it.
 #[test]
-fn nobody_registers_as_the_kernel() {
+fn registration_as_the_kernel_is_refused() {
     let agent = Agent::builder(Scripted::new([])).build().unwrap();
     let kernel = agent.hooks();
     let owner = || Owner::new(Origin::Kernel, "cotter");
@@ -372,7 +374,7 @@ fn nobody_registers_as_the_kernel() {
 /// A grant does not change the identity of an owner. The owner is unloaded and replaced with or without the
 /// grant.
 #[test]
-fn a_unit_is_the_same_with_and_without_its_grant() {
+fn owner_is_unloaded_with_or_without_its_grant() {
     let agent = Agent::builder(Scripted::new([])).build().unwrap();
     let kernel = agent.hooks();
     let plain = || Owner::new(Origin::Project, "hooks");
@@ -386,7 +388,7 @@ fn a_unit_is_the_same_with_and_without_its_grant() {
 
 /// Mode `auto` asks no person, even if a gate wants to ask.
 #[tokio::test]
-async fn mode_auto_refuses_what_a_gate_would_ask() {
+async fn mode_auto_refuses_calls_that_a_gate_asks_about() {
     let diary = Diary::default();
     let ui = ScriptedUi::new([Said::Yes]);
     let agent = Agent::builder(Scripted::new([Step::call("look", json!({})), Step::text("done")]))
@@ -404,7 +406,7 @@ async fn mode_auto_refuses_what_a_gate_would_ask() {
 /// A deny rule matches either end of a link; an allow rule must cover both.
 #[tokio::test]
 #[cfg(unix)]
-async fn a_deny_rule_names_a_link_by_either_end() {
+async fn deny_rule_matches_either_end_of_a_link() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().canonicalize().unwrap();
     std::fs::write(root.join("real.txt"), "secret words").unwrap();
@@ -427,7 +429,7 @@ async fn a_deny_rule_names_a_link_by_either_end() {
 
 /// A limit of `Duration::MAX` is accepted.
 #[tokio::test]
-async fn a_gate_may_have_all_the_time_there_is() {
+async fn gate_limit_of_duration_max_is_accepted() {
     let diary = Diary::default();
     let slow = |_: At<ToolPre>| async {
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -444,7 +446,7 @@ async fn a_gate_may_have_all_the_time_there_is() {
 
 /// A verdict after the gate's limit does not count, even if no other task ran in between.
 #[tokio::test(start_paused = true)]
-async fn l7_a_late_pass_is_no_pass() {
+async fn l7_pass_after_the_limit_does_not_count() {
     let diary = Diary::default();
     let late = |_: At<ToolPre>| async {
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -464,7 +466,7 @@ async fn l7_a_late_pass_is_no_pass() {
 
 /// S2: a hook that was removed can no longer answer.
 #[tokio::test]
-async fn s2_a_revoked_answer_is_none() {
+async fn s2_answer_of_a_removed_hook_does_not_count() {
     let diary = Diary::default();
     let slot: Arc<Mutex<Option<(Agent, cotter::hooks::HandlerId)>>> = Arc::default();
     let revoke = slot.clone();
@@ -506,7 +508,7 @@ impl Ui for Meanwhile {
 
 /// S4: the answer to one hook does not count for another hook of the same name.
 #[tokio::test]
-async fn s4_a_second_asker_of_a_known_name_is_not_answered() {
+async fn s4_answer_does_not_count_for_a_second_hook_of_the_same_name() {
     let diary = Diary::default();
     let slot: Arc<Mutex<Option<Agent>>> = Arc::default();
     let late = slot.clone();
@@ -552,7 +554,7 @@ async fn read_counts_a_long_line_once() {
 
 /// S20: no spelling of the tag in a tool's output opens or closes a note.
 #[tokio::test]
-async fn s20_no_spelling_of_the_tag_gets_through() {
+async fn s20_every_spelling_of_the_note_tag_is_escaped() {
     for tag in [
         "<system-reminder>",
         "</system-reminder>",
@@ -586,7 +588,7 @@ async fn s20_no_spelling_of_the_tag_gets_through() {
 /// An invalid glob is refused. Otherwise it would match no tool: its gate would guard nothing, and its
 /// scope would hide nothing.
 #[tokio::test]
-async fn globs_that_are_none_are_refused_not_ignored() {
+async fn invalid_tool_glob_is_refused() {
     let builder = || Agent::builder(Scripted::new([]));
     let gate = named("guard", |_: &ToolPreEvent| Verdict::block("no")).tools(["wri[te"]);
     let error = |built: Result<Agent, _>| built.err().map(|error: RegisterError| error.to_string());

@@ -9,10 +9,8 @@ use cotter::{
     Agent, FnTool, Origin, Owner, ToolSpec,
     hooks::points::{ModelPost, ModelPostEvent},
 };
-use cotter_test::{Scripted, Step};
+use cotter_test::{Scripted, Step, fresh};
 use serde_json::json;
-
-use crate::kit::fresh;
 
 /// Sets a flag when it is dropped.
 struct Held(Arc<AtomicBool>);
@@ -25,7 +23,7 @@ impl Drop for Held {
 
 /// R6: an unloaded tool is dropped while the session is idle, with and without a listener to replies.
 #[tokio::test]
-async fn r6_an_unloaded_tool_is_gone_while_a_session_is_idle() {
+async fn r6_unloaded_tool_is_dropped_while_a_session_is_idle() {
     for listens in [false, true] {
         let gone = Arc::<AtomicBool>::default();
         let held = Held(gone.clone());

@@ -13,12 +13,12 @@ use cotter::{
     model::{Delta, Model, ModelError, ModelErrorKind, ReplyStream, Request},
     named,
 };
-use cotter_test::{Recording, Scripted, Step, transcript};
+use cotter_test::{Diary, Recording, Scripted, Step, ending, fresh, transcript};
 use expect_test::{Expect, expect};
 use futures_util::stream;
 use smol_str::SmolStr;
 
-use crate::kit::{Diary, ending, fresh, to_the_end};
+use crate::kit::to_the_end;
 
 /// Runs one prompt and checks its events, its duration and its end.
 async fn check(builder: AgentBuilder, expected: Expect) {
@@ -36,7 +36,7 @@ fn fails(kind: ModelErrorKind) -> Step {
 
 /// L21: a temporary error is retried, each time after twice the delay. The streamed text is dropped.
 #[tokio::test(start_paused = true)]
-async fn l21_a_passing_failure_is_retried_and_its_stream_dropped() {
+async fn l21_temporary_error_is_retried_and_its_stream_dropped() {
     let script = [
         Step::text("half a re").and_error(ModelErrorKind::Network, None),
         fails(ModelErrorKind::Overloaded),
@@ -91,7 +91,7 @@ async fn l21_retry_after_is_waited_for() {
 
 /// L21: a model that asks for too long a wait is not retried; the next model is asked.
 #[tokio::test(start_paused = true)]
-async fn l21_nobody_waits_for_a_day() {
+async fn l21_too_long_retry_after_goes_to_the_fallback_model() {
     let day = Some(Duration::from_secs(86_400));
     let limited = || Step::default().and_error(ModelErrorKind::RateLimited, day);
     check(
@@ -151,7 +151,7 @@ impl Model for Breaking {
 
 /// L21: the usage of a reply that broke off counts, in totals and in the budget.
 #[tokio::test(start_paused = true)]
-async fn l21_a_reply_that_broke_off_is_booked() {
+async fn l21_usage_of_a_broken_reply_counts() {
     let breaking = |left| Breaking { name: "test/breaking".into(), left: AtomicU32::new(left) };
     let agent = Agent::builder(breaking(2)).build().unwrap();
     let reply = fresh(&agent).await.prompt("go").await.unwrap();
@@ -187,7 +187,7 @@ async fn l21_after_the_last_retry_the_run_fails() {
 
 /// L21: only temporary errors are retried.
 #[tokio::test(start_paused = true)]
-async fn l21_each_kind_of_failure_is_retried_or_not() {
+async fn l21_only_temporary_error_kinds_are_retried() {
     let mut shown = String::new();
     for word in ModelErrorKind::words() {
         let kind = ModelErrorKind::parse(word).unwrap();
@@ -212,7 +212,7 @@ async fn l21_each_kind_of_failure_is_retried_or_not() {
 
 /// L21: a model that failed for good is not asked again in the same run, but is asked in the next run.
 #[tokio::test(start_paused = true)]
-async fn l21_the_rest_of_a_run_stays_with_who_answered() {
+async fn l21_run_stays_with_the_fallback_model_that_answered() {
     let dead = || Scripted::new(std::iter::repeat_n(fails(ModelErrorKind::Auth), 9));
     let dead = Recording::new(dead().named("test/dead"));
     let call = || Step::call("missing", serde_json::json!({}));
@@ -228,7 +228,7 @@ async fn l21_the_rest_of_a_run_stays_with_who_answered() {
 
 /// L21, L4: the next model replaces a model that does not answer, and `model.pre` sees every attempt.
 #[tokio::test(start_paused = true)]
-async fn l4_model_pre_fires_for_every_attempt_also_of_the_fallback() {
+async fn l4_model_pre_fires_for_every_attempt_of_every_model() {
     let diary = Diary::default();
     let seen = {
         let diary = diary.clone();
@@ -279,7 +279,7 @@ async fn l4_model_pre_fires_for_every_attempt_also_of_the_fallback() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_ends_before_the_reply_did_is_a_network_failure() {
+async fn stream_that_ends_before_done_is_a_network_error() {
     struct Cut;
     impl cotter::model::Model for Cut {
         fn name(&self) -> &smol_str::SmolStr {
@@ -392,7 +392,7 @@ async fn l9_notes_are_kept_across_retries_and_delivered_once() {
 
 /// L5: `model.post` reports usage and cost once per recorded reply and never for a failed attempt.
 #[tokio::test(start_paused = true)]
-async fn l5_model_post_tells_of_each_recorded_reply() {
+async fn l5_model_post_fires_once_per_recorded_reply() {
     let diary = Diary::default();
     let meter = {
         let diary = diary.clone();
@@ -418,7 +418,7 @@ async fn l5_model_post_tells_of_each_recorded_reply() {
 
 /// L5: a paid reply is reported even if the run is aborted afterwards.
 #[tokio::test]
-async fn l5_an_abort_does_not_hide_a_recorded_reply_from_the_meter() {
+async fn l5_model_post_fires_for_a_recorded_reply_of_an_aborted_run() {
     let diary = Diary::default();
     let meter = {
         let diary = diary.clone();
@@ -436,7 +436,7 @@ async fn l5_an_abort_does_not_hide_a_recorded_reply_from_the_meter() {
 
 /// A truncated reply is continued three times, then the run ends.
 #[tokio::test]
-async fn a_reply_cut_off_at_its_length_is_continued_three_times() {
+async fn truncated_reply_is_continued_three_times() {
     let cut = |text: &str| Step::text(text).and_stop(StopReason::MaxTokens);
     let model = Scripted::new([cut("a"), cut("b"), cut("c"), cut("d"), cut("e")]);
     let agent = Agent::builder(model).build().unwrap();

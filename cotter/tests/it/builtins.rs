@@ -14,11 +14,11 @@ use cotter::{
     },
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Recording, Scripted, Step, shown_event, transcript};
+use cotter_test::{Recording, Scripted, Step, fresh, shown_event, spec, transcript};
 use expect_test::{Expect, expect};
 use serde_json::json;
 
-use crate::kit::{fresh, spec, to_the_end};
+use crate::kit::to_the_end;
 
 fn builder(steps: impl IntoIterator<Item = Step>) -> AgentBuilder {
     Agent::builder(Scripted::new(steps)).extend(builtin::subagents).extend(builtin::commands)
@@ -40,7 +40,7 @@ async fn check(builder: AgentBuilder, prompts: &[&str], expected: Expect) {
 }
 
 #[tokio::test]
-async fn p1_a_bare_agent_has_none_of_them() {
+async fn p1_agent_without_builtins_has_no_commands_or_subagents() {
     let agent = Agent::builder(Scripted::new([Step::text("what?")])).build().unwrap();
     assert_eq!(agent.commands(), []);
     assert_eq!(agent.names(NameKind::Subagent), []);
@@ -48,7 +48,7 @@ async fn p1_a_bare_agent_has_none_of_them() {
 }
 
 #[tokio::test]
-async fn p1_lists_tell_what_there_is() {
+async fn p1_list_commands_show_tools_skills_agents_and_commands() {
     check(
         builder([]).tool(Read::default()).define_skill(
             Skill::new("brief", |_| async { Ok("Be brief.".into()) }).description("Short."),
@@ -97,7 +97,7 @@ async fn p1_lists_tell_what_there_is() {
 }
 
 #[tokio::test]
-async fn p2_a_session_is_named_and_tells_its_name() {
+async fn p2_name_command_sets_and_shows_the_name() {
     check(
         builder([]),
         &["/name", "/name  the  \"old\" pier ", "/name"],
@@ -117,7 +117,7 @@ async fn p2_a_session_is_named_and_tells_its_name() {
 }
 
 #[tokio::test]
-async fn g19_compact_sums_up_and_says_what_it_saved() {
+async fn g19_compact_command_summarises_and_reports_the_saving() {
     let words = "a long story ".repeat(40);
     check(
         builder([Step::text(&words), Step::text("a story was told")]),
@@ -146,7 +146,7 @@ async fn g19_compact_sums_up_and_says_what_it_saved() {
 }
 
 #[tokio::test]
-async fn g19_the_words_after_compact_reach_whoever_sums_up() {
+async fn g19_compact_command_passes_its_text_to_the_summary_model() {
     let model = Recording::new(Scripted::new([Step::text("hello"), Step::text("short")]));
     let agent = Agent::builder(model.clone()).extend(builtin::commands).build().unwrap();
     let session = fresh(&agent).await;
@@ -194,7 +194,7 @@ async fn g19_a_compaction_that_is_refused_or_fails_is_an_error() {
 }
 
 #[tokio::test]
-async fn p2_retry_sends_the_last_prompt_again_as_it_was() {
+async fn p2_retry_command_sends_the_last_prompt_unchanged() {
     let agent = builder([Step::text("one"), Step::text("two")]).build().unwrap();
     let session = fresh(&agent).await;
     assert_eq!(session.prompt("/retry").await.unwrap().text(), "there is no prompt to send again");
@@ -228,7 +228,7 @@ async fn p2_a_prompt_a_command_returns_runs_and_is_not_parsed() {
 }
 
 #[tokio::test]
-async fn p1_what_a_command_does_is_heard_before_its_run() {
+async fn p1_events_of_a_command_precede_those_of_its_run() {
     let warn = |cx: CommandCx| async move {
         cx.controls.cx().notify("mind the gap");
         CommandResult::prompt_with("go", [])
@@ -255,7 +255,7 @@ async fn p1_what_a_command_does_is_heard_before_its_run() {
 }
 
 #[tokio::test]
-async fn g16_reviewer_reads_and_does_nothing_else() {
+async fn g16_reviewer_subagent_can_only_read() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.txt"), "one\n").unwrap();
     let root = folder.path().canonicalize().unwrap();
@@ -298,7 +298,7 @@ async fn g16_reviewer_reads_and_does_nothing_else() {
 
 #[tokio::test]
 async fn g19_compact_during_a_run_waits_for_its_next_request() {
-    let tidy = cotter::FnTool::new(crate::kit::spec("tidy"), |permit: cotter::Permit| async move {
+    let tidy = cotter::FnTool::new(spec("tidy"), |permit: cotter::Permit| async move {
         let session = permit.cx().controls().session().clone();
         let said = session.invoke_command("compact", "the pier").await;
         Ok(format!("{:?}", said.unwrap().unwrap()).into())
@@ -355,7 +355,7 @@ async fn c6_project_roots_keeps_calls_inside() {
 
 /// System folders stay closed even if the project's roots include them.
 #[tokio::test]
-async fn c7_system_directories_are_not_written() {
+async fn c7_system_directories_are_write_protected() {
     let calls = ["/etc/hosts", "/usr/lib/x", "/dev/sda", "/etc/../etc/x"];
     for path in calls {
         let writes = Facts { writes: vec![path.into()], ..Facts::zone(Zone::Safe) };
@@ -375,7 +375,7 @@ async fn c7_system_directories_are_not_written() {
 /// S1, S16: a closed file is closed under every name it has.
 #[cfg(unix)]
 #[tokio::test]
-async fn s1_s16_a_hard_link_to_what_is_closed_is_closed() {
+async fn s1_s16_hard_link_to_a_closed_file_is_closed() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().canonicalize().unwrap();
     for name in ["project", "own/deep"] {
@@ -407,7 +407,7 @@ async fn s1_s16_a_hard_link_to_what_is_closed_is_closed() {
 
 /// A page of `read` ends at the stated line. Long lines make the page shorter, and no line is left out.
 #[tokio::test]
-async fn a_page_of_a_long_file_is_whole() {
+async fn read_pages_of_a_long_file_are_complete() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().canonicalize().unwrap();
     let line = |number: usize| format!("{number} {}\n", "x".repeat(number % 90));

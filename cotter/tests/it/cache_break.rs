@@ -27,12 +27,12 @@ use cotter::{
     named,
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Recording, Scripted, Step};
+use cotter_test::{Diary, Recording, Scripted, Step, ending, fresh, probe};
 use expect_test::{Expect, expect};
 use serde_json::json;
 use smol_str::SmolStr;
 
-use crate::kit::{Diary, ending, files, fresh, probe};
+use crate::kit::files;
 
 /// A model whose request body is a text: tools, system prompt, messages, one line each.
 #[derive(Clone)]
@@ -131,7 +131,7 @@ fn exposed(name: &'static str) -> Skill {
 
 /// B0: a tool that is added, removed or changed is reported with its owner.
 #[tokio::test]
-async fn b0_a_tool_that_comes_goes_or_changes_names_its_owner() {
+async fn b0_cache_break_by_a_tool_names_its_owner() {
     let all = Watched::new(|builder| builder.tool(tool("alpha", "first"))).await;
     all.say("one").await;
     all.agent.tool(tool("beta", "second")).unwrap();
@@ -168,7 +168,7 @@ async fn b0_a_tool_that_comes_goes_or_changes_names_its_owner() {
 /// B0: the entries of the built-in list tools belong to their owners, not to the kernel. This includes the
 /// first and the last entry, with which the tool itself is added and removed.
 #[tokio::test]
-async fn b0_a_skill_or_a_subagent_names_its_owner() {
+async fn b0_cache_break_by_a_skill_or_subagent_names_its_owner() {
     let all = Watched::new(|builder| builder.tool(tool("alpha", "first"))).await;
     all.say("one").await;
     all.agent.define_skill(Skill::text("hidden", "for people only")).unwrap();
@@ -217,7 +217,7 @@ async fn b0_a_skill_or_a_subagent_names_its_owner() {
 
 /// B0: without a tool for skills, the model sees only their names, in the system prompt.
 #[tokio::test]
-async fn b0_a_skill_that_is_only_named_breaks_where_it_is_named() {
+async fn b0_cache_break_by_a_listed_skill_is_at_the_list() {
     let all = Watched::new(|builder| builder.scope(["none"]).define_skill(exposed("terse"))).await;
     all.say("one").await;
     all.agent.extend(user(), |unit| _ = unit.define_skill(exposed("kind"))).unwrap();
@@ -246,7 +246,7 @@ impl Hook for Slate {
 
 /// B0: a hook's text in the system prompt belongs to the hook.
 #[tokio::test]
-async fn b0_a_hooks_words_in_the_system_prompt_name_the_hook() {
+async fn b0_cache_break_by_system_prompt_text_names_the_hook() {
     let all = Watched::new(|builder| builder).await;
     all.say("one").await;
     all.agent.hook(Slate).await.unwrap();
@@ -275,7 +275,7 @@ fn only() -> Command {
 
 /// B0: a limit on a session's tools is reported with the owner of the limit, not with the owner of a tool.
 #[tokio::test]
-async fn b0_limiting_the_tools_names_who_limits() {
+async fn b0_cache_break_by_limited_tools_names_the_owner_of_the_limit() {
     let all = Watched::new(|builder| {
         builder
             .tool(tool("alpha", "first"))
@@ -344,7 +344,7 @@ fn rewriting(
 
 /// B0: of several context transforms, only the one that changes an earlier message is reported.
 #[tokio::test]
-async fn b0_a_context_transform_that_changes_an_old_message_is_named() {
+async fn b0_cache_break_by_a_context_transform_names_it() {
     let always = each_message(|message: &Message| match message.text().contains("zero") {
         true => MessageChange::Drop,
         false => MessageChange::Keep,
@@ -380,7 +380,7 @@ async fn b0_a_context_transform_that_changes_an_old_message_is_named() {
 
 /// B0: of two changes at once, the one at the earlier position is reported.
 #[tokio::test]
-async fn b0_of_two_transforms_at_once_the_first_change_counts() {
+async fn b0_cache_break_by_two_transforms_names_the_earlier_change() {
     let mut reports = String::new();
     for order in [["late", "early"], ["early", "late"]] {
         let all = Watched::new(|mut builder| {
@@ -423,7 +423,7 @@ async fn b0_of_two_transforms_at_once_the_first_change_counts() {
 
 /// B0: a transform that appends its own text to every request moves the text each time.
 #[tokio::test]
-async fn b0_words_at_the_end_of_every_request_are_their_transforms() {
+async fn b0_cache_break_by_appended_text_names_its_transform() {
     let remind = |build: &ContextEvent| {
         let mut messages = build.messages.clone();
         messages.push(Message::user("be kind"));
@@ -462,7 +462,7 @@ async fn b0_words_at_the_end_of_every_request_are_their_transforms() {
 
 /// B0: data that is not sent may change: the mark of a message, its cost, its render data.
 #[tokio::test]
-async fn b0_a_change_that_no_model_reads_breaks_nothing() {
+async fn b0_change_of_unsent_data_is_no_cache_break() {
     let marked = |build: &ContextEvent| {
         let changed = build.messages.each(|_, message| match message {
             Message::User(user) if build.messages.len() > 4 => {
@@ -497,7 +497,7 @@ async fn b0_a_change_that_no_model_reads_breaks_nothing() {
 
 /// B0: a compaction and a move of the leaf are reported.
 #[tokio::test]
-async fn b0_a_compaction_and_a_move_are_named() {
+async fn b0_cache_break_by_a_compaction_or_a_move_is_named() {
     let all = Watched::new(|builder| {
         let drops = each_message(|message: &Message| match message.text().contains("drop") {
             true => MessageChange::Drop,
@@ -551,7 +551,7 @@ async fn b0_a_compaction_and_a_move_are_named() {
 
 /// B0: notes are part of the sent messages, with one attempt or with three.
 #[tokio::test(start_paused = true)]
-async fn b0_notes_and_retries_break_nothing() {
+async fn b0_notes_and_retries_are_no_cache_break() {
     let fails = || Step::error(ModelErrorKind::Overloaded);
     let script = [
         Step::text("ok"),
@@ -595,7 +595,7 @@ async fn b0_notes_and_retries_break_nothing() {
 
 /// B0: turns that only append report nothing: tools, thinking, a skill, steering.
 #[tokio::test]
-async fn b0_plain_turns_break_nothing() {
+async fn b0_turns_that_only_append_are_no_cache_break() {
     let script = (0..12).map(|n| match n % 3 {
         0 => Step::text("ok").and_thinking("hm"),
         1 => Step::call("probe", json!({})).and_call("invoke_skill", json!({"name": "terse"})),
@@ -627,7 +627,7 @@ async fn b0_plain_turns_break_nothing() {
 
 /// B0: another model has its own cache, and the cache of a reopened session may be cold.
 #[tokio::test]
-async fn b0_another_model_and_another_opening_break_nothing() {
+async fn b0_other_model_and_reopened_session_are_no_cache_break() {
     let folder = tempfile::tempdir().unwrap();
     let other = Recording::new(Scripted::new([Step::text("ok")]).named("test/other"));
     let set = Command::new("other", move |cx: CommandCx| {
@@ -670,7 +670,7 @@ async fn b0_another_model_and_another_opening_break_nothing() {
 /// B0: the JSON key is `cacheBreak`, for hooks and for listeners. It is absent if the request continues the
 /// last one.
 #[tokio::test]
-async fn b0_what_is_told_as_json() {
+async fn b0_cache_break_has_its_json_key() {
     let payloads = Diary::default();
     let writes = payloads.clone();
     let agent =
@@ -702,7 +702,7 @@ async fn b0_what_is_told_as_json() {
 
 /// B0: without an offset from the model, `byte` is `None`.
 #[tokio::test]
-async fn b0_a_model_that_does_not_know_gives_no_byte() {
+async fn b0_cache_break_without_an_offset_has_no_byte() {
     let model = Scripted::new([Step::text("ok"), Step::text("ok")]);
     let reports = Diary::default();
     let writes = reports.clone();
@@ -754,7 +754,7 @@ async fn next_report(events: &mut cotter::hooks::events::EventStream) -> String 
 
 /// B0: without a listener nothing is remembered, and nothing is reported later.
 #[tokio::test]
-async fn b0_what_nobody_hears_of_is_not_remembered() {
+async fn b0_without_a_listener_no_request_is_remembered() {
     let shown = Shown::default();
     let model = Scripted::new((0..9).map(|_| Step::text("ok")));
     let agent = Agent::builder(Forgetful(model, shown.clone()))
@@ -809,7 +809,7 @@ async fn b0_what_nobody_hears_of_is_not_remembered() {
 
 /// B0: a listener that starts during a reply gets that reply too.
 #[tokio::test(start_paused = true)]
-async fn b0_a_listener_who_comes_late_hears_of_the_reply() {
+async fn b0_listener_that_starts_during_a_reply_gets_it() {
     let slow = Step::text("o k").and_delay(Duration::from_secs(1));
     let agent = Agent::builder(Scripted::new([slow])).build().unwrap();
     let session = fresh(&agent).await;

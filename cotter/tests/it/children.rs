@@ -13,7 +13,7 @@ use std::{
 
 use cotter::{
     Agent, AgentBuilder, AgentConfig, At, Cx, FnTool, Limits, Subagent, Verdict,
-    history::{ledger, message::Usage},
+    history::ledger,
     hooks::points::{
         self, SubagentEnd, SubagentEndEvent, SubagentStart, SubagentStartEvent, ToolPre,
         ToolPreEvent,
@@ -27,12 +27,14 @@ use cotter::{
         rule::{Rule, RuleKind},
     },
 };
-use cotter_test::{Recording, Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{
+    Diary, Recording, Said, Scripted, ScriptedUi, Step, ending, fresh, probe, spec, transcript,
+};
 use expect_test::{Expect, expect};
 use serde_json::json;
 use tokio::sync::Notify;
 
-use crate::kit::{Diary, ending, files, fresh, plain_lines, probe, spec, to_the_end};
+use crate::kit::{files, plain_lines, print_line, to_the_end, used, wait_for_kill};
 
 /// The two ways to start a child: a registered agent, and an agent built in a handler.
 const WAYS: [&str; 2] = ["agent", "child"];
@@ -163,7 +165,7 @@ async fn g16_a_subagents_call_is_refused_by_the_parents_floor() {
 
 /// C15: the restrictions in the subagent's own config: a tool, and everything that changes something.
 #[tokio::test]
-async fn c15_a_subagent_has_no_tool_that_its_config_takes_away_and_may_only_look() {
+async fn c15_subagent_config_removes_tools_and_sets_mode_plan() {
     let same = |builder: AgentBuilder| builder;
     check_refused(
         same,
@@ -279,7 +281,7 @@ fn limit(_: &points::SessionStartEvent, cx: &Cx) {
 
 /// G16: the child's question goes to the parent's person, and a no is final.
 #[tokio::test]
-async fn g16_a_subagent_asks_through_the_same_person() {
+async fn g16_question_of_a_subagent_goes_to_the_parents_person() {
     for way in WAYS {
         let (diary, ui) =
             (Diary::default(), ScriptedUi::new([Said::Yes, Said::No("enough".into())]));
@@ -362,7 +364,7 @@ async fn g16_an_abort_of_the_parent_ends_the_children() {
 /// L1: `subagent.start` may refuse, and `subagent.end` fires for every end. A refused subagent does not
 /// run.
 #[tokio::test]
-async fn l1_subagent_start_and_end_and_their_powers() {
+async fn l1_subagent_start_may_refuse_and_subagent_end_always_fires() {
     let diary = Diary::default();
     let (starts, ends) = (diary.clone(), diary.clone());
     let script = ["fine", "no", "burst"].map(sub_call).into_iter().chain([Step::text("done")]);
@@ -423,7 +425,7 @@ fn deeper(diary: &Diary) -> impl cotter::Tool + use<> {
 
 /// G16: the depth limit of four covers agents that call agents, tools that call tools, and both.
 #[tokio::test]
-async fn g16_nesting_ends_at_its_depth() {
+async fn g16_nesting_is_limited_to_depth_four() {
     let diary = Diary::default();
     let script = [Step::call("deeper", json!({})), Step::text("done")];
     let agent = Agent::builder(Scripted::new(script)).tool(deeper(&diary)).build().unwrap();
@@ -466,7 +468,7 @@ async fn g16_nesting_ends_at_its_depth() {
 
 /// A hook that calls a tool is not asked about its own call.
 #[tokio::test]
-async fn g17_a_hook_that_calls_a_tool_at_tool_pre_is_not_asked_about_its_own_call() {
+async fn g17_tool_pre_hook_is_not_asked_about_its_own_call() {
     let diary = Diary::default();
     let writes = diary.clone();
     let gate = move |at: At<ToolPre>| {
@@ -497,10 +499,6 @@ async fn g17_a_hook_that_calls_a_tool_at_tool_pre_is_not_asked_about_its_own_cal
     .assert_eq(&format!("{}{}", diary.shown(), rows(&agent, session.id())));
 }
 
-fn used(tokens: u64) -> Usage {
-    Usage { input_tokens: tokens, ..Usage::default() }
-}
-
 /// L21: eight children run at once with a budget for a few requests. At most one request goes over the
 /// budget. The usage of a child counts for the parent too.
 async fn check_budget(limit: fn(&mut Limits), first: u64, each: u64) -> (String, u64) {
@@ -528,7 +526,7 @@ async fn check_budget(limit: fn(&mut Limits), first: u64, each: u64) -> (String,
 }
 
 #[tokio::test(start_paused = true)]
-async fn l21_many_children_at_once_keep_to_the_parents_budget() {
+async fn l21_parallel_children_stay_within_the_parents_budget() {
     let tokens = |limits: &mut Limits| limits.max_tokens = Some(350);
     let usd = |limits: &mut Limits| limits.max_budget_usd = Some(3.5);
     assert_eq!(check_budget(tokens, 100, 100).await.1, 4, "the fourth goes over");
@@ -540,7 +538,7 @@ async fn l21_many_children_at_once_keep_to_the_parents_budget() {
 
 /// A tool that awaits a run of its own session deadlocks, as documented. An abort frees both.
 #[tokio::test]
-async fn p8_a_tool_that_awaits_its_own_session_is_freed_by_an_abort() {
+async fn p8_abort_ends_a_tool_that_awaits_its_own_session() {
     let started = Arc::new(Notify::new());
     let begins = started.clone();
     let knot = FnTool::new(spec("knot"), move |permit| {
@@ -582,7 +580,7 @@ fn crash_agent(home: &Path, doom: &'static str) -> AgentBuilder {
             let mut file = OpenOptions::new().create(true).append(true).open(file).expect("a file");
             file.write_all(format!("{}\n", permit.call_id()).as_bytes()).expect("a line");
             if doom == "tool" || doom == "deep" {
-                stand_still();
+                wait_for_kill();
             }
             Ok("written".into())
         }
@@ -600,23 +598,9 @@ fn crash_agent(home: &Path, doom: &'static str) -> AgentBuilder {
         .define_mention(Subagent::agent(AgentConfig::new("deep")))
         .observe(points::ModelPre, move |_: &points::ModelPreEvent, cx: &Cx| {
             if doom == "model" && cx.agent_id() == "sub" && cx.step() == 2 {
-                stand_still();
+                wait_for_kill();
             }
         })
-}
-
-fn print_line(line: &str) {
-    let mut out = std::io::stdout().lock();
-    // The test harness may have left an unfinished line.
-    out.write_all(format!("\n{line}\n").as_bytes()).expect("somebody listens");
-    out.flush().expect("somebody listens");
-}
-
-fn stand_still() -> ! {
-    print_line("now");
-    loop {
-        std::thread::park();
-    }
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
@@ -628,7 +612,7 @@ const DOOMS: [&str; 3] = ["tool", "model", "deep"];
 
 /// The worker that the test below starts and kills. Run directly, it finishes its work.
 #[test]
-fn a_crew_that_nobody_kills_finishes_its_work() {
+fn subagent_worker_of_the_kill_test() {
     let told = env::var(CRASH).unwrap_or_default();
     let told = told.split_once(' ').map(|(doom, home)| (doom.to_owned(), home.to_owned()));
     let folder = tempfile::tempdir().expect("there is room for a folder");
@@ -648,9 +632,9 @@ fn a_crew_that_nobody_kills_finishes_its_work() {
 }
 
 /// Starts a worker, kills it when it stops, and returns its session.
-fn killed(home: &Path, doom: &str) -> String {
+fn start_and_kill(home: &Path, doom: &str) -> String {
     let mut child = Command::new(env::current_exe().expect("a test has a binary"))
-        .args(["--exact", "children::a_crew_that_nobody_kills_finishes_its_work"])
+        .args(["--exact", "children::subagent_worker_of_the_kill_test"])
         .args(["--nocapture", "--test-threads=1"])
         .env(CRASH, format!("{doom} {}", home.display()))
         .stdout(Stdio::piped())
@@ -675,11 +659,11 @@ fn killed(home: &Path, doom: &str) -> String {
 /// S26, G16: the process is killed while a subagent works. After reopening, every call has its result,
 /// every nested run has its end, and nothing ran twice.
 #[test]
-fn s26_g16_a_kill_while_a_subagent_works_leaves_a_session_that_goes_on() {
+fn s26_g16_session_continues_after_a_kill_during_a_subagent() {
     let mut shown = String::new();
     for doom in DOOMS {
         let home = tempfile::tempdir().expect("there is room for a folder");
-        let id = killed(home.path(), doom);
+        let id = start_and_kill(home.path(), doom);
         let agent =
             Agent::builder(Scripted::new([Step::text("I see.")])).store(files(home.path())).build();
         let agent = agent.expect("it is sound");

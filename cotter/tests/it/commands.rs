@@ -8,13 +8,11 @@ use cotter::{
     invoke::command::{CommandCx, CommandResult},
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Recording, Scripted, Step, transcript};
+use cotter_test::{Diary, Recording, Scripted, Step, ending, fresh, spec, transcript};
 use expect_test::{Expect, expect};
 use futures_util::FutureExt;
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
-
-use crate::kit::{Diary, ending, fresh, spec};
 
 fn entry(kind: &str) -> Map<String, Value> {
     json!({"type": kind}).as_object().unwrap().clone()
@@ -25,7 +23,7 @@ async fn burst() -> CommandResult {
 }
 
 /// A command that returns its name and arguments.
-fn told(name: &'static str) -> Command {
+fn echo_command(name: &'static str) -> Command {
     Command::new(name, |cx: CommandCx| async move {
         CommandResult::Status(format!("{} {:?} {:?}", cx.name, cx.args, cx.args_raw))
     })
@@ -35,8 +33,8 @@ fn told(name: &'static str) -> Command {
 async fn check(typed: &[&str], expected: Expect) {
     let model = Recording::new(Scripted::new((0..typed.len()).map(|_| Step::text("said"))));
     let agent = Agent::builder(model.clone())
-        .define_command(told("say"))
-        .define_command(told("ns:say"))
+        .define_command(echo_command("say"))
+        .define_command(echo_command("ns:say"))
         .define_command(Command::new("quiet", |_| async {}))
         .define_command(Command::new("ask", |cx: CommandCx| async move { cx.args_raw }))
         .define_command(Command::new("fail", |_| async { Err::<(), _>("no such branch") }))
@@ -60,24 +58,24 @@ async fn check(typed: &[&str], expected: Expect) {
 
 /// P1: all commands are listed with descriptions, including the shadowed ones.
 #[tokio::test]
-async fn p1_commands_are_listed_completed_and_taken_out() {
+async fn p1_commands_are_listed_completed_and_removed() {
     let branches = |typed: &str| -> Vec<String> {
         ["main", "make"].iter().filter(|b| b.starts_with(typed)).map(|b| (*b).into()).collect()
     };
     let agent = Agent::builder(Scripted::new([]))
-        .define_command(told("say").description("Says it."))
-        .define_command(told("switch").completions(branches))
+        .define_command(echo_command("say").description("Says it."))
+        .define_command(echo_command("switch").completions(branches))
         .build()
         .unwrap();
     let user = Owner::new(Origin::User, "settings");
-    agent.extend(user.clone(), |unit| _ = unit.define_command(told("mine"))).unwrap();
+    agent.extend(user.clone(), |unit| _ = unit.define_command(echo_command("mine"))).unwrap();
     let shadowed = agent.extend(Owner::new(Origin::Project, "p"), |unit| {
-        unit.define_command(told("mine").description("The project's."));
+        unit.define_command(echo_command("mine").description("The project's."));
     });
     shadowed.unwrap();
-    let taken = agent.define_command(told("say")).unwrap_err().to_string();
-    let no_name = agent.define_command(told("no name")).unwrap_err().to_string();
-    let builtin = agent.extend(user, |unit| _ = unit.define_command(told("say")));
+    let taken = agent.define_command(echo_command("say")).unwrap_err().to_string();
+    let no_name = agent.define_command(echo_command("no name")).unwrap_err().to_string();
+    let builtin = agent.extend(user, |unit| _ = unit.define_command(echo_command("say")));
     let mut shown = format!("{taken}\n{no_name}\n{:?}\n", builtin.map_err(|e| e.to_string()));
     for command in agent.commands() {
         let shadow =
@@ -114,11 +112,11 @@ async fn p1_commands_are_listed_completed_and_taken_out() {
 
 /// P1, P2: a call by name, without a prompt. Nothing is stored and no request is sent.
 #[tokio::test]
-async fn p1_p2_invoke_command_gives_the_result_itself() {
+async fn p1_p2_invoke_command_returns_the_result() {
     let picture = ContentPart::Image { media_type: "image/png".into(), data: "AA==".into() };
     let shot = picture.clone();
     let agent = Agent::builder(Scripted::new([]))
-        .define_command(told("say"))
+        .define_command(echo_command("say"))
         .define_command(Command::new("quiet", |_| async {}))
         .define_command(Command::new("shot", move |_| {
             let shot = shot.clone();
@@ -149,7 +147,7 @@ async fn p1_p2_invoke_command_gives_the_result_itself() {
 
 /// P2: a status is the answer without a run, a text goes to the model, and an empty result does nothing.
 #[tokio::test]
-async fn p2_what_a_command_comes_to() {
+async fn p2_command_result_is_a_status_a_prompt_nothing_or_an_error() {
     check(
         &["/say hello", "/quiet", "/ask Why?", "/fail now", "/burst"],
         expect![[r#"
@@ -204,7 +202,7 @@ async fn p2_a_returned_prompt_is_not_parsed() {
 /// P3: arguments are quoted as in a shell, and the raw text is available too. A newline ends the name. Only
 /// a leading name is a command.
 #[tokio::test]
-async fn p3_arguments_and_where_a_command_begins() {
+async fn p3_command_is_recognised_at_the_start_and_gets_its_arguments() {
     check(
         &[
             "/say a  'b c' \"d\\\"e\" f\\ g",
@@ -277,7 +275,7 @@ async fn p3_arguments_and_where_a_command_begins() {
 
 /// P2: attachments are content parts of the same message, after the text.
 #[tokio::test]
-async fn p2_attachments_travel_with_the_prompt() {
+async fn p2_attachments_of_a_command_follow_its_prompt_text() {
     let model = Recording::new(Scripted::new([Step::text("a cat")]));
     let shot = |_| async {
         let picture = ContentPart::Image { media_type: "image/png".into(), data: "AA==".into() };
@@ -314,7 +312,7 @@ async fn p2_attachments_travel_with_the_prompt() {
 /// P1: a command starts at once during a run. Its changes wait for the run's next safe moment and never
 /// separate a call from its result.
 #[tokio::test]
-async fn p1_p4_a_command_beside_a_run_runs_at_once_and_its_changes_wait() {
+async fn p1_p4_command_during_a_run_starts_at_once_and_stores_later() {
     let (started, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let slow = {
         let (started, go_on) = (started.clone(), go_on.clone());
@@ -378,7 +376,7 @@ async fn p1_p4_a_command_beside_a_run_runs_at_once_and_its_changes_wait() {
 
 /// P1: a cancelled command ends and leaves the session free.
 #[tokio::test]
-async fn p1_a_cancelled_command_leaves_nothing_behind() {
+async fn p1_cancelled_command_ends_and_frees_the_session() {
     let diary = Diary::default();
     let writes = diary.clone();
     let waits = move |cx: CommandCx| {
@@ -414,7 +412,7 @@ async fn p1_a_cancelled_command_leaves_nothing_behind() {
 
 /// P1, P4: entries that a command stored stay even if the command then fails: it had the session to itself.
 #[tokio::test]
-async fn p4_a_command_that_fails_keeps_what_it_stored() {
+async fn p4_failed_command_keeps_its_stored_entries() {
     let half = |cx: CommandCx| async move {
         cx.controls.save_entry(entry("half")).map_err(|e| e.to_string())?;
         Err::<(), _>("the other half is missing".to_owned())
@@ -434,7 +432,7 @@ async fn p4_a_command_that_fails_keeps_what_it_stored() {
 
 /// P2: a command gets the attachments of its text, and can move and fork its session.
 #[tokio::test]
-async fn p2_a_command_sees_attachments_and_moves_the_leaf() {
+async fn p2_command_gets_attachments_and_can_move_the_leaf() {
     let undo = |cx: CommandCx| async move {
         let entries = cx.controls.entries();
         let back = entries.len().checked_sub(2).and_then(|index| entries.get(index));

@@ -3,7 +3,7 @@
 
 use cotter::{
     Agent, Command, FnTool, HookCx, Message, Permit, Session, Skill,
-    history::message::{Usage, UserMessageKind},
+    history::message::UserMessageKind,
     hooks::{
         events::EventKind,
         points::{
@@ -11,51 +11,26 @@ use cotter::{
         },
     },
     invoke::command::{CommandCx, CommandResult},
-    model::{Model, ModelErrorKind, ReplyStream, Request},
+    model::ModelErrorKind,
     named,
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Recording, Scripted, Step, transcript};
+use cotter_test::{Diary, Recording, Scripted, Step, ending, fresh, spec, transcript};
 use expect_test::{Expect, expect};
 use serde_json::json;
-use smol_str::SmolStr;
 
-use crate::kit::{Diary, ending, files, fresh, plain_lines, spec};
+use crate::kit::{Windowed, files, plain_lines, used};
 
-/// A scripted model with a window that records its requests.
-#[derive(Clone)]
-struct Windowed(Recording<Scripted>, Option<u64>);
-
-impl Windowed {
-    fn new(window: u64, steps: impl IntoIterator<Item = Step>) -> Self {
-        Windowed(Recording::new(Scripted::new(steps)), Some(window))
-    }
-
-    fn unknown(steps: impl IntoIterator<Item = Step>) -> Self {
-        Windowed(Recording::new(Scripted::new(steps)), None)
-    }
+fn windowed(window: u64, steps: impl IntoIterator<Item = Step>) -> Windowed {
+    Windowed(Recording::new(Scripted::new(steps)), Some(window))
 }
 
-impl Model for Windowed {
-    fn name(&self) -> &SmolStr {
-        self.0.name()
-    }
-
-    fn stream(&self, request: Request) -> ReplyStream {
-        self.0.stream(request)
-    }
-
-    fn context_window(&self) -> Option<u64> {
-        self.1
-    }
-}
-
-fn uses(tokens: u64) -> Usage {
-    Usage { input_tokens: tokens, ..Usage::default() }
+fn without_window(steps: impl IntoIterator<Item = Step>) -> Windowed {
+    Windowed(Recording::new(Scripted::new(steps)), None)
 }
 
 fn text(text: &str, tokens: u64) -> Step {
-    Step::text(text).and_usage(uses(tokens))
+    Step::text(text).and_usage(used(tokens))
 }
 
 /// Registers `/compact` as a hook and `/squeeze` as a command.
@@ -100,9 +75,9 @@ async fn check(agent: &Agent, model: &Windowed, prompts: &[&str], expected: Expe
 
 /// G19: a compaction is due above 80 % of the window; a quarter of the window is kept after the summary.
 #[tokio::test]
-async fn g19_near_the_end_of_the_window_the_conversation_is_summed_up() {
+async fn g19_compaction_runs_above_80_percent_of_the_window() {
     let model =
-        Windowed::new(100, [text("one", 79), text("two", 81), text("SUM", 5), text("three", 20)]);
+        windowed(100, [text("one", 79), text("two", 81), text("SUM", 5), text("three", 20)]);
     let agent = Agent::builder(model.clone()).build().unwrap();
     check(
         &agent,
@@ -157,11 +132,11 @@ async fn g19_near_the_end_of_the_window_the_conversation_is_summed_up() {
 /// G19: a conversation that compaction cannot shorten is not compacted at every step, and the person is
 /// told.
 #[tokio::test]
-async fn g19_what_stays_too_long_is_not_summed_up_again_and_again() {
-    let call = |tokens| Step::call("ping", json!({})).and_usage(uses(tokens));
+async fn g19_compaction_is_not_repeated_if_it_cannot_shorten() {
+    let call = |tokens| Step::call("ping", json!({})).and_usage(used(tokens));
     let steps = [text("one", 90), text("SUM", 5), call(91), call(95), call(130), text("SUM", 5)];
     let steps = steps.into_iter().chain([call(92), text("done", 93)]);
-    let model = Windowed::new(100, steps);
+    let model = windowed(100, steps);
     let ping = FnTool::new(spec("ping"), |_: Permit| async { Ok("pong".into()) });
     let ping = ping.touching(Facts::zone(Zone::Safe));
     let agent = Agent::builder(model.clone()).tool(ping).build().unwrap();
@@ -197,12 +172,12 @@ async fn g19_what_stays_too_long_is_not_summed_up_again_and_again() {
 
 /// Below the threshold nothing happens. Without a window or a threshold there is never a compaction.
 #[tokio::test]
-async fn g19_below_the_threshold_nothing_happens() {
+async fn g19_no_compaction_below_the_threshold() {
     let quiet = [
-        (Windowed::new(100, [text("x", 79), text("y", 1)]), Some(0.8)),
-        (Windowed::unknown([text("x", 1_000_000), text("y", 1)]), Some(0.8)),
-        (Windowed::new(100, [text("x", 1_000_000), text("y", 1)]), None),
-        (Windowed::new(100, [text("x", 94), text("y", 1)]), Some(0.95)),
+        (windowed(100, [text("x", 79), text("y", 1)]), Some(0.8)),
+        (without_window([text("x", 1_000_000), text("y", 1)]), Some(0.8)),
+        (windowed(100, [text("x", 1_000_000), text("y", 1)]), None),
+        (windowed(100, [text("x", 94), text("y", 1)]), Some(0.95)),
     ];
     for (model, share) in quiet {
         let agent = Agent::builder(model.clone())
@@ -217,7 +192,7 @@ async fn g19_below_the_threshold_nothing_happens() {
 
 #[tokio::test]
 async fn g19_g18_compaction_can_be_forced_from_a_hook() {
-    let model = Windowed::unknown([text("one", 10), text("SUM", 5), text("two", 4)]);
+    let model = without_window([text("one", 10), text("SUM", 5), text("two", 4)]);
     let agent = with_compacting(Agent::builder(model.clone())).build().unwrap();
     check(
         &agent,
@@ -262,7 +237,7 @@ async fn g19_g18_compaction_can_be_forced_from_a_hook() {
 
 #[tokio::test]
 async fn g19_compaction_can_be_forced_from_a_command() {
-    let model = Windowed::unknown([text("one", 10), text("SUM", 5), text("two", 4)]);
+    let model = without_window([text("one", 10), text("SUM", 5), text("two", 4)]);
     let agent = with_compacting(Agent::builder(model.clone())).build().unwrap();
     check(
         &agent,
@@ -308,7 +283,7 @@ async fn g19_compaction_can_be_forced_from_a_command() {
 
 /// A compaction that a tool requests runs before the next request, and counts as forced.
 #[tokio::test]
-async fn g19_g17_compaction_asked_for_within_a_step_comes_before_the_next_request() {
+async fn g19_g17_compaction_requested_by_a_tool_runs_before_the_next_request() {
     let tool = FnTool::new(spec("tidy"), |permit| async move {
         permit
             .cx()
@@ -318,7 +293,7 @@ async fn g19_g17_compaction_asked_for_within_a_step_comes_before_the_next_reques
             .map_err(|error| cotter::ToolError::failed(error.message))?;
         Ok("will do".into())
     });
-    let model = Windowed::unknown([
+    let model = without_window([
         text("one", 10),
         Step::call("tidy", json!({})),
         text("SUM", 5),
@@ -379,8 +354,8 @@ async fn g19_g17_compaction_asked_for_within_a_step_comes_before_the_next_reques
 }
 
 #[tokio::test]
-async fn g19_there_must_be_something_to_sum_up() {
-    let model = Windowed::unknown([]);
+async fn g19_compaction_of_an_empty_session_is_an_error() {
+    let model = without_window([]);
     let agent = with_compacting(Agent::builder(model.clone())).build().unwrap();
     check(
         &agent,
@@ -402,9 +377,9 @@ async fn g19_there_must_be_something_to_sum_up() {
 
 /// A request that does not fit is retried once after a compaction.
 #[tokio::test]
-async fn g19_l21_a_request_that_does_not_fit_is_tried_once_more() {
+async fn g19_l21_overflowing_request_is_compacted_and_retried_once() {
     let overflow = || Step::error(ModelErrorKind::ContextOverflow);
-    let model = Windowed::unknown([
+    let model = without_window([
         text(&"one ".repeat(30_000), 10),
         overflow(),
         text("SUM", 5),
@@ -426,8 +401,8 @@ async fn g19_l21_a_request_that_does_not_fit_is_tried_once_more() {
 }
 
 #[tokio::test]
-async fn p12_g19_a_gate_may_refuse() {
-    let model = Windowed::new(100, [text("one", 90), text("two", 90)]);
+async fn p12_g19_compact_pre_gate_may_refuse() {
+    let model = windowed(100, [text("one", 90), text("two", 90)]);
     let no = |_: &CompactPreEvent| Admission::Block("not today".into());
     let agent = with_compacting(Agent::builder(model.clone()).on(CompactPre, named("keeper", no)))
         .build()
@@ -469,9 +444,9 @@ fn post(diary: &Diary) -> impl Fn(&CompactPostEvent) + Send + Sync + 'static + u
 }
 
 #[tokio::test]
-async fn p12_a_transform_may_give_the_summary() {
+async fn p12_compact_pre_transform_may_give_the_summary() {
     let diary = Diary::default();
-    let model = Windowed::unknown([text("one", 10), text("two", 4)]);
+    let model = without_window([text("one", 10), text("two", 4)]);
     let ours = |event: &CompactPreEvent| {
         CompactPreChange::Summary(format!("ours of {} for {}", event.messages.len(), event.trigger))
     };
@@ -519,10 +494,10 @@ async fn p12_a_transform_may_give_the_summary() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn p12_a_transform_that_fails_leaves_it_to_the_model() {
+async fn p12_failed_compact_pre_transform_leaves_the_summary_to_the_model() {
     for way in ["fails", "panics", "hangs"] {
         let diary = Diary::default();
-        let model = Windowed::unknown([text("one", 10), text("SUM", 5), text("two", 4)]);
+        let model = without_window([text("one", 10), text("SUM", 5), text("two", 4)]);
         let broken = move |_: cotter::At<CompactPre>| async move {
             match way {
                 "fails" => Err("no luck"),
@@ -548,7 +523,7 @@ async fn p12_a_transform_that_fails_leaves_it_to_the_model() {
 
 /// A summary that fails, is empty or is cancelled changes neither the session nor its counters.
 #[tokio::test(start_paused = true)]
-async fn g19_what_comes_to_nothing_leaves_nothing_and_counters_stand() {
+async fn g19_failed_compaction_changes_no_entries_and_no_counters() {
     let ways: [(&str, Vec<Step>); 3] = [
         ("fails", vec![Step::error(ModelErrorKind::BadRequest)]),
         ("is empty", vec![text("", 3)]),
@@ -557,7 +532,7 @@ async fn g19_what_comes_to_nothing_leaves_nothing_and_counters_stand() {
     let folder = tempfile::tempdir().unwrap();
     for (way, steps) in ways {
         let again = [text("SUM", 5), text("after", 7)];
-        let model = Windowed::unknown([text("one", 10_000)].into_iter().chain(steps).chain(again));
+        let model = without_window([text("one", 10_000)].into_iter().chain(steps).chain(again));
         let agent = with_compacting(Agent::builder(model.clone()).store(files(folder.path())))
             .define_command(Command::new("count", |cx: CommandCx| async move {
                 let counts = cx.controls.counts();
@@ -600,9 +575,9 @@ async fn g19_what_comes_to_nothing_leaves_nothing_and_counters_stand() {
 
 /// History is kept: all entries are stored, and the model gets the summary, also after reopening.
 #[tokio::test]
-async fn g19_g22_history_is_kept_and_the_summary_marked() {
+async fn g19_g22_compaction_keeps_history_and_marks_the_summary() {
     let folder = tempfile::tempdir().unwrap();
-    let model = Windowed::unknown([text("one", 1), text("SUM", 1), text("two", 1)]);
+    let model = without_window([text("one", 1), text("SUM", 1), text("two", 1)]);
     let agent = with_compacting(Agent::builder(model).store(files(folder.path()))).build().unwrap();
     let session = fresh(&agent).await;
     session.prompt("a").await.unwrap();
@@ -621,8 +596,8 @@ async fn g19_g22_history_is_kept_and_the_summary_marked() {
 
 /// Active skills are attached to the summary again, the newest of each name, and to the next summary too.
 #[tokio::test]
-async fn g19_active_skills_are_attached_again() {
-    let model = Windowed::unknown([
+async fn g19_compaction_attaches_active_skills_again() {
+    let model = without_window([
         text("1", 1),
         text("2", 1),
         text("SUM", 1),
@@ -791,8 +766,8 @@ async fn g19_active_skills_are_attached_again() {
 
 /// A skill that exceeds the budget is left out whole.
 #[tokio::test]
-async fn g19_active_skills_keep_to_a_budget() {
-    let model = Windowed::unknown([
+async fn g19_compaction_attaches_skills_within_a_budget() {
+    let model = without_window([
         text("1", 1),
         text("2", 1),
         text(&"3".repeat(100_000), 1),
@@ -820,8 +795,8 @@ async fn g19_active_skills_keep_to_a_budget() {
 
 /// Messages that a `context` transform removed are not part of the summary's input.
 #[tokio::test]
-async fn p5_p7_g19_compaction_sees_what_transforms_left() {
-    let model = Windowed::unknown([text("one", 1), text("SUM", 1), text("two", 1)]);
+async fn p5_p7_g19_compaction_omits_messages_removed_by_context_transforms() {
+    let model = without_window([text("one", 1), text("SUM", 1), text("two", 1)]);
     let hide = |build: &cotter::hooks::points::ContextEvent| {
         cotter::hooks::points::ContextChange::messages(
             build.messages.iter().filter(|m| !m.text().contains("secret")).cloned(),
@@ -840,8 +815,8 @@ async fn p5_p7_g19_compaction_sees_what_transforms_left() {
 
 /// The usage of a compaction counts for the run.
 #[tokio::test]
-async fn g19_l21_what_a_summary_uses_counts() {
-    let model = Windowed::unknown([text("one", 1), text("SUM", 10), text("two", 100)]);
+async fn g19_l21_usage_of_a_compaction_counts_for_the_run() {
+    let model = without_window([text("one", 1), text("SUM", 10), text("two", 100)]);
     let agent = with_compacting(Agent::builder(model)).build().unwrap();
     agent.process_request("a").await.unwrap();
     assert_eq!(agent.process_request("/compact b").await.unwrap().usage.input_tokens, 110);

@@ -124,10 +124,10 @@ const FLOOR: (&str, &str) = (
 );
 /// Cases about a call that follows another call.
 const SECRETS: (&str, &str) =
-    ("cotter-tools/tests/it/conformance.rs", "what_follows_the_read_of_a_secret_is_asked_about");
+    ("cotter-tools/tests/it/conformance.rs", "calls_after_reading_a_secret_ask");
 /// Policies in a settings file.
 const POLICIES: (&str, &str) =
-    ("cotter-files/src/settings.rs", "l12_a_policy_names_its_tools_and_its_patterns");
+    ("cotter-files/src/settings.rs", "l12_policy_needs_valid_tools_and_patterns");
 
 type Checking = Pin<Box<dyn Future<Output = ()>>>;
 
@@ -145,7 +145,7 @@ macro_rules! cases {
 
 cases! {
     "GT-019" "registry" run tools::an_extension_loads_once();
-    "CT-019" "registry" run tools::the_first_tool_of_a_name_stays(Owner::embedder());
+    "CT-019" "registry" run tools::first_tool_of_a_name_wins(Owner::embedder());
 
     "CT-003" "tool-dispatch" run tools::unknown_tool(&[], "nonexistent", "There are no tools here");
 
@@ -156,8 +156,8 @@ cases! {
         &[r#"skill n agent "foo" Some("foo")"#],
     );
     "GD-029s" "tool-result" run skills::invalid_invocation("invoke_skill", json!({}), "name");
-    "GD-031s" "tool-result" run tools::parts_are_joined_for_the_model_and_kept();
-    "GD-032s" "tool-result" run skills::a_picture_is_kept_for_renderers();
+    "GD-031s" "tool-result" run tools::parts_are_joined_for_the_model_and_stored();
+    "GD-032s" "tool-result" run skills::picture_of_a_skill_is_stored_for_renderers();
     "GD-034s" "tool-result" run skills::invokes_skill(
         Says::Panic("boom"),
         json!({"name": "n"}),
@@ -195,10 +195,10 @@ cases! {
     );
     "GD-041s" "tool-result" run skills::two_subagents_of_one_step();
     "GD-044s" "tool-result" run tools::unknown_tool(&["nop"], "nope", "Did you mean `nop`?");
-    "GD-045s" "tool-result" run tools::a_failure_is_told_and_not_retried(tools::Fails::Panic("boom"));
-    "GD-046s" "tool-result" run tools::a_failure_is_told_and_not_retried(tools::Fails::Err("m"));
+    "GD-045s" "tool-result" run tools::tool_failure_reaches_the_model_and_is_not_retried(tools::Fails::Panic("boom"));
+    "GD-046s" "tool-result" run tools::tool_failure_reaches_the_model_and_is_not_retried(tools::Fails::Err("m"));
     "GD-047s" "tool-result" run tools::invalid_input("t", &["n"], json!({"n":7}), "/n");
-    "GD-048s" "tool-result" run tools::unmarked_tools_run_in_call_order_past_a_failure();
+    "GD-048s" "tool-result" run tools::sequential_tools_run_in_order_past_a_failure();
     "GC-010" "tool-result" run skills::invokes_skill(
         Says::Text("C"),
         json!({"name": "n"}),
@@ -227,16 +227,16 @@ cases! {
     "GT-010" "tool-result" run tools::unknown_tool(&["look"], "nope", "There are: look");
     "GT-012" "tool-result" run tools::invalid_input("t", &["hull"], json!({"hull":42}), "/hull");
     "GT-013" "tool-result"
-        run tools::a_failure_is_told_and_not_retried(tools::Fails::Err("database is down"));
-    "GT-014" "tool-result" run tools::render_data_stays_at_home();
+        run tools::tool_failure_reaches_the_model_and_is_not_retried(tools::Fails::Err("database is down"));
+    "GT-014" "tool-result" run tools::render_data_is_not_sent_to_the_model();
     "GT-015" "tool-result" run tools::a_tool_out_of_scope_is_neither_shown_nor_run();
 
-    "LM-039" "tool.pre" run hooks::a_block_is_told_with_its_reason();
+    "LM-039" "tool.pre" run hooks::block_reaches_the_model_with_its_reason();
     "LM-046" "tool.pre" run hooks::no_hook_is_asked_about_an_unknown_tool();
-    "LM-042" "tool.post" run hooks::words_after_a_tool_reach_the_next_request();
-    "LM-044" "tool.post" run hooks::nothing_follows_a_tool_that_did_not_run();
-    "LM-049" "model.pre" run hooks::words_before_a_request_ride_on_it();
-    "LM-050" "model.pre" run hooks::nothing_before_a_request_stops_it();
+    "LM-042" "tool.post" run hooks::output_after_a_tool_is_in_the_next_request();
+    "LM-044" "tool.post" run hooks::no_post_hook_runs_for_a_refused_call();
+    "LM-049" "model.pre" run hooks::note_before_a_request_is_sent_with_it();
+    "LM-050" "model.pre" run hooks::model_pre_hook_cannot_stop_a_request();
 
     "LM-052" "session.end" run runs::an_abort_before_the_first_request_ends_the_run();
     "LM-053" "session.end" run runs::error_comes_before_session_end();
@@ -245,47 +245,47 @@ cases! {
     "LM-056" "session.end" run runs::a_dropped_run_ends_properly();
 
     "bd-01" "lifecycle" run runs::points_fire_in_the_order_of_a_turn();
-    "bd-02" "lifecycle" run runs::a_gate_at_the_turns_end_sends_the_model_on();
-    "bd-03" "lifecycle" run runs::what_context_leaves_out_stays_in_history();
-    "bd-04" "lifecycle" run runs::going_on_always_leaves_something_to_answer();
+    "bd-02" "lifecycle" run runs::turn_end_gate_continues_the_run();
+    "bd-03" "lifecycle" run runs::messages_removed_by_context_stay_in_history();
+    "bd-04" "lifecycle" run runs::continued_run_has_a_message_to_answer();
     "bd-05" "lifecycle" run runs::a_failing_gate_at_the_turns_end_changes_nothing();
-    "bd-06" "lifecycle" run runs::going_on_stays_within_one_run();
+    "bd-06" "lifecycle" run runs::continued_turn_stays_within_one_run();
     "bd-08" "lifecycle" run runs::an_abort_interrupts_a_hanging_gate();
     "CT-052" "lifecycle" run skills::an_agent_leaves_once();
     "LM-038" "lifecycle" run runs::a_session_starts_a_run_per_prompt();
 
     "CT-011" "limits" run runs::steps_are_limited();
-    "LM-059" "limits" run runs::a_cut_reply_is_taken_up_three_times();
-    "LM-060" "limits" run runs::a_refusal_is_the_reason();
+    "LM-059" "limits" run runs::truncated_reply_is_continued_three_times();
+    "LM-060" "limits" run runs::refusal_is_the_end_reason();
 
-    "CT-009" "events" run runs::a_call_is_told_before_its_result();
+    "CT-009" "events" run runs::tool_call_event_precedes_its_result();
     "CT-015" "events" run runs::thinking_closes_before_text_opens();
     "CT-016" "events" run runs::text_and_thinking_are_never_open_together();
     "CT-017" "events" run runs::text_closes_before_a_call();
     "CT-018" "events" run runs::events_end_with_the_end_and_the_reply_agrees();
-    "CT-059" "events" run runs::a_listener_hears_whose_run_ended_until_it_goes();
-    "LM-061" "events" run runs::a_run_is_framed_and_its_steps_are_counted();
+    "CT-059" "events" run runs::listener_gets_run_ends_until_it_is_dropped();
+    "LM-061" "events" run runs::run_has_start_and_end_and_counts_steps();
     "LM-062" "events" run runs::a_retry_is_no_step();
     "LM-063" "events" run runs::a_cut_reply_ends_its_step();
-    "LM-064" "events" run runs::a_question_is_told_once_and_so_is_its_answer();
+    "LM-064" "events" run runs::question_and_answer_events_are_sent_once();
 
     "CT-006" "ordering" run tools::results_stand_in_call_order();
 
     "CT-046" "composition" run hooks::rewrites_of_a_prompt_chain();
     "CT-047" "composition"
-        run tools::the_first_tool_of_a_name_stays(Owner::new(Origin::Space("s".into()), "s"));
+        run tools::first_tool_of_a_name_wins(Owner::new(Origin::Space("s".into()), "s"));
     "CT-048" "composition" run tools::a_unit_with_two_tools_of_a_name_is_refused();
 
-    "CT-004" "error-channel" run tools::an_error_is_told_word_for_word();
+    "CT-004" "error-channel" run tools::error_text_reaches_the_model_unchanged();
     "CT-013" "error-channel" run runs::a_broken_stream_still_ends_the_run();
     "CT-056" "error-channel" run tools::unparsable_arguments_are_answered();
     "CT-058" "error-channel" elsewhere (
         "cotter-tools/tests/it/bash.rs",
-        "output_comes_first_and_the_exit_code_where_it_is_not_zero",
+        "bash_result_is_the_output_and_a_nonzero_exit_code",
     );
 
     "CT-054" "cancel" run runs::an_abort_drops_calls_of_half_a_reply();
-    "CT-055" "cancel" run tools::an_abort_answers_calls_side_by_side();
+    "CT-055" "cancel" run tools::abort_answers_parallel_calls();
 
     "LM-069" "interceptor" run hooks::transforms_run_by_origin_and_registration();
     "LM-070" "interceptor" run hooks::rewrites_of_an_input_chain();
@@ -293,19 +293,19 @@ cases! {
     "LM-072" "interceptor" run hooks::rewrites_of_a_result_chain();
     "LM-073" "interceptor" run hooks::a_removed_hook_is_gone_once();
     "LM-075" "interceptor" run hooks::an_invalid_input_meets_no_hook();
-    "LM-152" "interceptor" run hooks::what_is_approved_is_what_runs();
+    "LM-152" "interceptor" run hooks::approved_input_is_the_input_that_runs();
 
     "LM-002" "hook-fn" run hooks::a_failing_gate_blocks_with_its_words();
     "LM-017" "hook-fn" run hooks::no_hook_starts_after_an_abort();
 
     "LM-019" "hook-chain" run hooks::a_block_ends_the_chain_of_gates();
-    "LM-020" "hook-chain" run hooks::nothing_said_is_a_pass();
+    "LM-020" "hook-chain" run hooks::hooks_without_an_objection_pass();
     "LM-021" "hook-chain" run hooks::a_block_without_a_reason_says_so();
     "LM-022" "hook-chain" run hooks::a_slow_gate_blocks();
 
-    "CH-017" "hook-dispatch" run hooks::a_filtered_hook_speaks_for_its_tools("read_file", &[]);
+    "CH-017" "hook-dispatch" run hooks::filtered_hook_runs_for_its_tools_only("read_file", &[]);
     "CH-018" "hook-dispatch"
-        run hooks::a_filtered_hook_speaks_for_its_tools("write_file", &["Output of hook \"w\": filtered"]);
+        run hooks::filtered_hook_runs_for_its_tools_only("write_file", &["Output of hook \"w\": filtered"]);
     "CH-019" "hook-dispatch" run hooks::checks("bash", &[("go-blocker", Some("unsafe"))], &["go-blocker"]);
     "CH-020" "hook-dispatch"
         run hooks::checks("bash", &[("blocker", Some("no")), ("second", None)], &["blocker"]);
@@ -313,7 +313,7 @@ cases! {
     "CH-022" "hook-dispatch" run hooks::a_warning_before_a_block_reaches_the_model();
     "CH-024" "hook-dispatch" run hooks::a_failing_transform_refuses_the_call();
     "CH-026" "hook-dispatch" run hooks::a_failing_observer_leaves_the_result();
-    "CH-027" "hook-dispatch" run hooks::a_hook_is_switched_off_by_its_number();
+    "CH-027" "hook-dispatch" run hooks::hook_is_disabled_enabled_and_removed_by_id();
     "CH-028" "hook-dispatch" run hooks::the_second_hook_of_a_name_is_refused();
 
     "CTF-003" "tool-filter" run hooks::filter("space-*", "space-code-run", true);
@@ -327,18 +327,18 @@ cases! {
     "LM-030" "reminder" not_applicable "L9: three kinds of notes, no list to suppress them";
     "LM-031" "reminder" run hooks::a_flood_of_notes_hides_no_block();
     "LM-033" "reminder" run hooks::the_words_of_a_block();
-    "LM-035" "reminder" run hooks::words_before_every_request_ride_on_each();
+    "LM-035" "reminder" run hooks::note_before_every_request_is_sent_with_each();
     "LM-036" "reminder" run hooks::a_retry_loses_no_note();
 
-    "GD-049s" "abort" run tools::an_abort_answers_the_calls_that_wait();
+    "GD-049s" "abort" run tools::abort_answers_waiting_calls();
 
     "CT-053" "wire" run tools::a_failed_call_on_the_wire();
 
-    "CT-028" "embedded" run permissions::nobody_is_there_to_be_asked();
+    "CT-028" "embedded" run permissions::question_without_a_person_refuses();
 
     "sf-01" "session-file" run sessions::an_empty_file_has_no_entries();
-    "sf-04" "session-file" run sessions::a_file_that_is_no_session_stays_as_it_is();
-    "sf-05" "session-file" run sessions::a_torn_line_costs_itself();
+    "sf-04" "session-file" run sessions::file_that_is_not_a_session_is_unchanged();
+    "sf-05" "session-file" run sessions::torn_line_loses_only_itself();
     "sf-06" "session-file" not_applicable "FORMATS Session file: every entry has an id, from the first version on";
     "sf-07" "session-file" run sessions::ids_from_elsewhere_stay();
     "sf-09" "session-file" run sessions::a_long_file_with_two_compactions();
@@ -354,13 +354,13 @@ cases! {
     "sc-03" "session-context" run sessions::a_thinking_level_is_read();
     "sc-04" "session-context" run sessions::a_model_change_is_read();
     "sc-05" "session-context" run sessions::a_reply_after_a_model_change_counts();
-    "sc-11" "session-context" run sessions::a_leaf_that_is_not_there_moves_nothing();
-    "sc-12" "session-context" run sessions::an_orphan_is_kept_and_reported();
+    "sc-11" "session-context" run sessions::unknown_leaf_moves_nothing();
+    "sc-12" "session-context" run sessions::orphan_entry_is_stored_and_reported();
     "sc-13" "session-context" run sessions::a_leaf_before_the_first_entry();
     "sc-14" "session-context" run sessions::custom_entries_are_no_messages();
     "sc-17" "session-context" run sessions::a_compaction_may_keep_nothing();
     "sc-18" "session-context" run sessions::a_transform_edits_messages_by_entry();
-    "sc-19" "session-context" run sessions::what_stands_after_the_leaf_does_not_count();
+    "sc-19" "session-context" run sessions::entries_after_the_leaf_are_not_sent();
 
     "tr-01" "tree" run sessions::navigating_to_before_a_prompt();
     "tr-03" "tree" run sessions::a_summary_of_a_branch_left_behind();
@@ -369,7 +369,7 @@ cases! {
     "tr-06" "tree" run sessions::navigating_to_the_leaf_stores_nothing();
     "tr-07" "tree" run sessions::navigating_waits_for_a_run();
 
-    "cv-01" "llm-conversion" run sessions::a_role_from_elsewhere_is_kept_and_not_sent();
+    "cv-01" "llm-conversion" run sessions::unknown_role_is_stored_and_not_sent();
     "cv-02" "llm-conversion" not_applicable "FORMATS Session file: there is no role for a command a person ran";
 
     "CX-001" "runner" not_applicable "L21: runs are limited by steps, budget and abort";
@@ -377,12 +377,12 @@ cases! {
         "cotter-models/tests/it/anthropic.rs",
         "foreign_ids_and_names_get_allowed_characters",
     );
-    "CX-004" "runner" run tools::out_of_scope_unknown_and_invalid_are_told_apart();
-    "CX-006" "runner" run tools::the_first_tool_of_a_name_stays(Owner::new(Origin::User, "servers"));
+    "CX-004" "runner" run tools::out_of_scope_unknown_and_invalid_calls_differ();
+    "CX-006" "runner" run tools::first_tool_of_a_name_wins(Owner::new(Origin::User, "servers"));
     "CX-009" "runner" run tools::empty_output_is_named();
 
-    "GC-016" "permission" run permissions::an_input_that_is_none_is_not_asked_about(Value::Null);
-    "GC-018" "permission" run permissions::an_answer_is_bound_to_the_input_as_it_was_shown();
+    "GC-016" "permission" run permissions::invalid_input_is_not_asked_about(Value::Null);
+    "GC-018" "permission" run permissions::answer_is_bound_to_the_shown_input();
     "CQ-003" "permission" run permissions::a_name_decides_nothing("mail.send");
     "CQ-006" "permission" run permissions::a_name_decides_nothing("org.invite");
     "CQ-007" "permission" run permissions::a_name_decides_nothing("payInvoice");
@@ -395,15 +395,15 @@ cases! {
     "CQ-018" "permission" run permissions::a_name_decides_nothing("calendar.find_free_slot");
     "CQ-019" "permission" run permissions::a_name_decides_nothing("org.info");
     "CQ-020" "permission" run permissions::a_name_decides_nothing("project.refresh");
-    "CQ-021" "permission" run permissions::a_call_within_a_call_is_judged_for_itself();
-    "CQ-022" "permission" run permissions::an_input_that_is_none_is_not_asked_about(json!("garbage"));
-    "GX-004" "permission" run permissions::a_yes_for_the_session_covers_what_was_shown();
-    "LM-110" "permission" run permissions::modes_where_no_rule_speaks();
+    "CQ-021" "permission" run permissions::nested_call_is_decided_separately();
+    "CQ-022" "permission" run permissions::invalid_input_is_not_asked_about(json!("garbage"));
+    "GX-004" "permission" run permissions::session_answer_covers_the_shown_call();
+    "LM-110" "permission" run permissions::mode_decides_without_a_rule();
     "LM-111" "permission" run permissions::no_mode_lets_an_asked_call_pass();
     "LM-112" "permission" run permissions::deny_then_ask_then_allow_then_zone();
     "LM-113" "permission" not_applicable "a rule's tool is a glob over a name, which has no segments";
     "LM-114" "permission" run permissions::a_check_that_fails_refuses();
-    "LM-116" "permission" run permissions::a_no_is_told_with_its_words();
+    "LM-116" "permission" run permissions::reason_of_a_no_reaches_the_model();
 
     "GP-001s" "directive-parsing" run directives::binds("/compact", "", &["hook compact"]);
     "GP-003s" "directive-parsing"
@@ -458,12 +458,12 @@ cases! {
         run directives::binds("/concise\u{2028}x", "x", &["skill concise"]);
     "GP-054s" "directive-parsing" run directives::stays("/concise\u{e9} hi");
 
-    "GD-001s" "dispatch" run dispatch::nothing_registered_changes_nothing();
+    "GD-001s" "dispatch" run dispatch::prompt_is_unchanged_without_registrations();
     "GD-002s" "dispatch" not_applicable "only a built agent has requests; nothing else can be written";
-    "GD-017s" "dispatch" run dispatch::after_a_bare_hook_the_model_is_asked();
+    "GD-017s" "dispatch" run dispatch::model_is_asked_after_a_hook_without_a_result();
     "GD-023s" "dispatch" run dispatch::a_model_is_set_for_a_turn_or_for_the_session();
     "GD-025s" "dispatch" run dispatch::a_hooks_own_message_comes_before_the_prompt();
-    "GX-008" "dispatch" run dispatch::the_text_as_it_was_typed_is_kept();
+    "GX-008" "dispatch" run dispatch::typed_text_is_stored();
     "GD-003s" "dispatch-order" run dispatch::hooks_come_in_text_order_and_skills_after_them();
     "GD-005s" "dispatch-order" run dispatch::an_answer_of_several_messages_is_stored_and_returned();
     "GD-006s" "dispatch-order" run dispatch::the_first_answer_in_text_order_counts();
@@ -493,7 +493,7 @@ cases! {
     );
     "CT-024" "scope" run skills::recalls(&[], "c1.1 (failed): memory not available", &["recall"]);
     "CT-025" "scope" run skills::a_subagent_out_of_scope_is_not_called();
-    "CT-049" "scope" run skills::a_scope_is_told_and_kept();
+    "CT-049" "scope" run skills::scope_is_shown_and_enforced();
 
     "CT-036" "slash-preprocess" run skills::greeted("/unknown x", &[], "user: /unknown x\n", &[]);
     "CT-037" "slash-preprocess" run skills::greeted(
@@ -505,73 +505,73 @@ cases! {
     "CT-040" "slash-preprocess" run skills::greeted("/greet x", &["other"], "user: /greet x\n", &[]);
 
     "cm-02" "commands" run commands::any_whitespace_ends_a_name();
-    "cm-04" "commands" run commands::a_failing_command_is_told_and_leaves_nothing();
-    "cm-05" "commands" run commands::the_first_command_of_a_name_stays();
+    "cm-04" "commands" run commands::failed_command_is_reported_and_stores_nothing();
+    "cm-05" "commands" run commands::first_command_of_a_name_wins();
     "cm-07" "commands" run commands::a_unit_with_two_commands_of_a_name_is_refused();
-    "cm-08" "commands" run commands::a_command_is_no_prompt();
+    "cm-08" "commands" run commands::command_fires_no_user_prompt_submit();
     "cm-09" "commands" run commands::a_command_runs_at_once_beside_a_run();
     "cm-10" "commands" run commands::a_command_is_not_queued();
 
     "in-01" "input" run commands::a_rewrite_keeps_the_pictures();
-    "in-03" "input" run commands::a_prompt_that_is_taken_goes_no_further();
+    "in-03" "input" run commands::blocked_prompt_stops_the_chain_and_the_model();
     "in-04" "input" run commands::a_failing_rewrite_refuses_the_prompt();
     "in-05" "input" run commands::a_rewrite_calls_no_command();
     "in-06" "input" not_applicable "G9: a rewrite is not parsed again";
 
     "cx-02" "context" run context::a_failing_transform_ends_the_run();
-    "cx-05" "context" run context::a_transform_adds_to_what_is_sent();
-    "cx-06" "context" run context::a_transform_replaces_what_is_sent();
+    "cx-05" "context" run context::transform_adds_messages_to_the_request();
+    "cx-06" "context" run context::transform_replaces_messages_of_the_request();
     "cx-07" "context" run context::the_context_is_built_for_each_request();
     "cx-10" "context" not_applicable "there is no point between a prompt and its first request";
-    "cx-12" "context" run context::a_branch_left_behind_is_shown_as_its_summary();
+    "cx-12" "context" run context::abandoned_branch_is_sent_as_its_summary();
 
-    "ce-01" "custom-entries" run context::entries_are_kept_and_messages_are_sent();
+    "ce-01" "custom-entries" run context::custom_entries_are_stored_and_only_messages_sent();
     "ce-02" "custom-entries" not_applicable "an extension is fn(&mut Registry), which has no session";
-    "ce-03" "custom-entries" run context::a_message_alone_asks_nobody();
+    "ce-03" "custom-entries" run context::appended_message_starts_no_request();
     "ce-05" "custom-entries" run context::nothing_comes_between_a_call_and_its_result();
 
     "cp-01" "compaction" run compaction::all_tokens_of_a_reply_count();
     "cp-02" "compaction" not_applicable "FORMATS Events: a usage has four counts and no total of its own";
-    "cp-03" "compaction" run compaction::it_is_due_beyond_the_threshold();
-    "cp-04" "compaction" run compaction::it_is_never_due_where_it_is_switched_off();
+    "cp-03" "compaction" run compaction::compaction_is_due_above_the_threshold();
+    "cp-04" "compaction" run compaction::compaction_is_never_due_if_disabled();
     "cp-05" "compaction" run compaction::tokens_are_estimated();
-    "cp-06" "compaction" run compaction::cuts(50, 4);
-    "cp-07" "compaction" run compaction::cuts(150, 4);
-    "cp-08" "compaction" run compaction::cuts(250, 3);
+    "cp-06" "compaction" run compaction::compaction_cuts_at_the_expected_entry(50, 4);
+    "cp-07" "compaction" run compaction::compaction_cuts_at_the_expected_entry(150, 4);
+    "cp-08" "compaction" run compaction::compaction_cuts_at_the_expected_entry(250, 3);
     "cp-11" "compaction" run compaction::a_long_result_is_cut_for_the_summary();
-    "cp-12" "compaction" run compaction::a_refusal_leaves_all_as_it_is();
-    "cp-13" "compaction" run compaction::summaries(&[Ok(Some("MY SUM"))], "MY SUM", &[]);
+    "cp-12" "compaction" run compaction::refused_compaction_changes_nothing();
+    "cp-13" "compaction" run compaction::compaction_makes_the_expected_summary(&[Ok(Some("MY SUM"))], "MY SUM", &[]);
     "cp-14" "compaction"
-        run compaction::summaries(&[Err("cb")], "MODEL'S", &["hook compact.pre hook-0 transform failed"]);
-    "cp-16" "compaction" run compaction::summaries(&[Ok(Some("A")), Ok(None)], "A", &[]);
-    "cp-17" "compaction" run compaction::summaries(&[Ok(None), Ok(Some("A")), Ok(None)], "A", &[]);
-    "cp-18" "compaction" run compaction::there_has_to_be_something_to_sum_up();
+        run compaction::compaction_makes_the_expected_summary(&[Err("cb")], "MODEL'S", &["hook compact.pre hook-0 transform failed"]);
+    "cp-16" "compaction" run compaction::compaction_makes_the_expected_summary(&[Ok(Some("A")), Ok(None)], "A", &[]);
+    "cp-17" "compaction" run compaction::compaction_makes_the_expected_summary(&[Ok(None), Ok(Some("A")), Ok(None)], "A", &[]);
+    "cp-18" "compaction" run compaction::compaction_of_nothing_is_an_error();
     "cp-23" "compaction" run compaction::a_reply_from_before_a_summary_does_not_count();
     "GD-021s" "compaction" run compaction::a_forced_compaction_comes_before_the_prompt();
-    "LM-151" "compaction" run compaction::skills_called_for_survive();
+    "LM-151" "compaction" run compaction::called_skills_survive_a_compaction();
 
     "tl-02" "tools" run hooks::a_block_without_a_reason_says_so();
     "tl-03" "tools" run hooks::a_failing_gate_blocks_and_is_named();
     "tl-05" "tools" run hooks::checks("bash", &[("a", Some("A")), ("b", Some("B"))], &["a"]);
     "tl-06" "tools" run tools::a_failed_transform_withholds_the_result();
-    "tl-07" "tools" run tools::marked_tools_run_side_by_side();
+    "tl-07" "tools" run tools::parallel_tools_run_concurrently();
     "tl-09" "tools" run tools::results_always_go_to_the_model();
     "tl-10" "tools" not_applicable "G23: a tool answers with text, parts or an error, and ends no run";
     "tl-11" "tools" run hooks::no_hook_is_asked_about_an_unknown_tool();
     "tl-12" "tools" not_applicable "G23: an input that does not fit the schema gets a result that says so";
     "tl-13" "tools" run tools::calls_of_a_cut_reply_do_not_run();
     "tl-14" "tools"
-        run tools::the_first_tool_of_a_name_stays(Owner::new(Origin::User, "extension"));
+        run tools::first_tool_of_a_name_wins(Owner::new(Origin::User, "extension"));
     "tl-15" "tools" run tools::a_built_in_tool_is_replaced_explicitly();
     "tl-16" "tools" run tools::calls_within_a_call();
     "tl-17" "tools" not_applicable "model.post observes; a recorded reply is not rewritten";
 
-    "LM-117" "approval" run permissions::nobody_is_there_to_be_asked();
-    "LM-118" "approval" run permissions::silence_is_a_no();
+    "LM-117" "approval" run permissions::question_without_a_person_refuses();
+    "LM-118" "approval" run permissions::unanswered_question_refuses();
 
     "CT-027" "delegate" elsewhere (
         "cotter-tools/tests/it/delegate.rs",
-        "r11_ct_027_what_is_no_list_of_tasks_is_refused",
+        "r11_ct_027_delegate_refuses_invalid_task_lists",
     );
 
     "CB-001" "safety-hook" row FLOOR;
@@ -623,7 +623,7 @@ cases! {
     "LM-093" "zone" row FLOOR;
     "LM-094" "zone" row FLOOR;
     "LM-098" "zone" row FLOOR;
-    "LM-099" "zone" run permissions::a_yes_is_taken_back_once();
+    "LM-099" "zone" run permissions::session_rule_is_revoked_once();
     "LM-107" "zone" row FLOOR;
     "LM-108" "zone" row FLOOR;
 
@@ -647,7 +647,7 @@ cases! {
     );
 
     "LM-120" "agent.json" run profiles::no_hooks_register_nothing();
-    "LM-121" "agent.json" run profiles::switched_off_observers_go_and_gates_do_not_start();
+    "LM-121" "agent.json" run profiles::disabled_observers_are_removed_and_gates_stop_the_start();
     "LM-122" "agent.json" run profiles::seven_buckets_are_bound();
     "LM-127" "agent.json" run profiles::all_refused(&[
         (r#"{"action": "webhook"}"#, "missing key `url`"),
@@ -671,15 +671,15 @@ cases! {
         profiles::refused(r#"{"action": "approve"}"#, "onToolEnd", "asks before a tool runs").await;
         profiles::refused(r#"{"action": "approve"}"#, "onComplete", "asks before a tool runs").await;
     };
-    "LM-136" "approve" run profiles::a_yes_lets_it_run();
+    "LM-136" "approve" run profiles::yes_runs_the_call();
     "LM-137" "approve" run profiles::a_no_blocks_with_its_reason();
-    "LM-138" "approve" run profiles::only_its_tools_are_asked_about();
-    "LM-140" "approve" run profiles::a_question_that_gets_nowhere_is_a_no();
+    "LM-138" "approve" run profiles::only_listed_tools_ask();
+    "LM-140" "approve" run profiles::question_without_an_answer_refuses();
     "LM-141" "approve" run profiles::a_late_answer_is_waited_for();
 }
 
 #[test]
-fn b11_every_case_of_our_areas_holds() {
+fn b11_every_conformance_case_of_our_areas_holds() {
     let mut counts: BTreeMap<&str, Counts> = BTreeMap::new();
     let mut wrong = wrong_entries();
     for case in CASES {

@@ -16,36 +16,17 @@ use cotter::{
         UserPromptSubmit, UserPromptSubmitChange, UserPromptSubmitEvent, each_message,
     },
     invoke::command::CommandCx,
-    model::{Model, ModelErrorKind, ReplyStream, Request},
+    model::ModelErrorKind,
     named,
     permission::Zone,
 };
-use cotter_test::{Recording, Scripted, Step, transcript};
+use cotter_test::{Diary, Recording, Scripted, Step, ending, fresh, probe, transcript};
 use expect_test::{Expect, expect};
 use serde_json::json;
-use smol_str::SmolStr;
 
-use crate::kit::{Diary, ending, files, fresh, probe, to_the_end};
+use crate::kit::{Windowed, files, to_the_end};
 
-/// A scripted model with a window.
-#[derive(Clone)]
-struct Windowed(Recording<Scripted>, u64);
-
-impl Model for Windowed {
-    fn name(&self) -> &SmolStr {
-        self.0.name()
-    }
-
-    fn stream(&self, request: Request) -> ReplyStream {
-        self.0.stream(request)
-    }
-
-    fn context_window(&self) -> Option<u64> {
-        Some(self.1)
-    }
-}
-
-fn said(n: usize) -> Recording<Scripted> {
+fn answering_model(n: usize) -> Recording<Scripted> {
     Recording::new(Scripted::new((1..=n).map(|n| Step::text(format!("answer {n}")))))
 }
 
@@ -66,7 +47,7 @@ fn tag(tag: &'static str) -> impl Fn(&ContextEvent) -> ContextChange + Send + Sy
 /// grant.
 #[tokio::test]
 async fn p5_context_handlers_chain_by_origin() {
-    let model = said(1);
+    let model = answering_model(1);
     let agent = Agent::builder(model.clone()).build().unwrap();
     let project = Owner::new(Origin::Project, "p");
     let refused = agent
@@ -98,8 +79,8 @@ async fn p5_context_handlers_chain_by_origin() {
 /// P5: a handler sees entries of every type and the messages. Each message, also a replacement, has the id
 /// of its entry, and history does not change.
 #[tokio::test]
-async fn p5_entries_messages_and_where_each_comes_from() {
-    let (model, diary) = (said(2), Diary::default());
+async fn p5_context_handler_sees_entries_messages_and_their_ids() {
+    let (model, diary) = (answering_model(2), Diary::default());
     let writes = diary.clone();
     let shape = |build: &ContextEvent| {
         let mut messages = MessageList::default();
@@ -156,8 +137,8 @@ async fn p5_entries_messages_and_where_each_comes_from() {
 /// P6: from a command, `rebuild_context` builds as a request does and fires `context`. A handler's error
 /// fails it.
 #[tokio::test]
-async fn p6_rebuild_context_builds_and_fires() {
-    let (model, fired) = (said(1), Arc::new(AtomicUsize::new(0)));
+async fn p6_rebuild_context_builds_and_fires_context() {
+    let (model, fired) = (answering_model(1), Arc::new(AtomicUsize::new(0)));
     let count = fired.clone();
     let rebuild = |cx: CommandCx| async move {
         let built = cx.controls.rebuild_context().await.map_err(|e| format!("{}: {e}", e.code))?;
@@ -187,7 +168,7 @@ async fn p6_rebuild_context_builds_and_fires() {
 
 /// P6: in a `context` handler `rebuild_context` is an error, and the build continues.
 #[tokio::test]
-async fn p6_within_a_context_handler_a_rebuild_is_an_error() {
+async fn p6_rebuild_context_in_a_context_handler_has_an_error_code() {
     let diary = Diary::default();
     let writes = diary.clone();
     let knot = move |at: At<Context>| {
@@ -198,7 +179,7 @@ async fn p6_within_a_context_handler_a_rebuild_is_an_error() {
             ContextChange::Keep
         }
     };
-    let agent = Agent::builder(said(1)).transform(Context, knot).build().unwrap();
+    let agent = Agent::builder(answering_model(1)).transform(Context, knot).build().unwrap();
     assert_eq!(agent.process_request("go").await.unwrap().text(), "answer 1");
     assert_eq!(diary.shown(), "context: cannot rebuild the context while it is being built\n");
 }
@@ -254,8 +235,8 @@ async fn p7_context_fires_on_every_build() {
 /// P5, P7: the change to a message is cached, and stays right after a compaction, a move or a fork, and
 /// with several sessions in turn.
 #[tokio::test]
-async fn p5_p7_each_message_is_asked_once_and_is_right() {
-    let (model, asked) = (said(40), Arc::new(AtomicUsize::new(0)));
+async fn p5_p7_each_message_transform_is_cached_and_stays_correct() {
+    let (model, asked) = (answering_model(40), Arc::new(AtomicUsize::new(0)));
     let count = asked.clone();
     let change = each_message(move |message: &Message| {
         count.fetch_add(1, Ordering::SeqCst);
@@ -314,7 +295,7 @@ async fn p5_p7_each_message_is_asked_once_and_is_right() {
 
 /// P5: a child has its own messages; the cached changes of the session's messages stay.
 #[tokio::test]
-async fn p5_each_message_is_asked_once_also_beside_a_child() {
+async fn p5_each_message_cache_survives_a_child_run() {
     let asked = Arc::new(AtomicUsize::new(0));
     let count = asked.clone();
     let change = each_message(move |_: &Message| {
@@ -339,8 +320,8 @@ async fn p5_each_message_is_asked_once_also_beside_a_child() {
 
 /// P5: messages that handlers remove are not in the summary's request, and do not come back.
 #[tokio::test]
-async fn p5_p12_compaction_sees_what_handlers_removed() {
-    let model = said(4);
+async fn p5_p12_summary_request_omits_messages_removed_by_handlers() {
+    let model = answering_model(4);
     let hush = each_message(|message: &Message| match message.text().contains("tulip") {
         true => MessageChange::Drop,
         false => MessageChange::Keep,
@@ -373,7 +354,7 @@ async fn p5_p12_compaction_sees_what_handlers_removed() {
 
 /// Compacts a conversation of two turns by a command and checks the result.
 async fn check_compaction(register: impl FnOnce(AgentBuilder) -> AgentBuilder, expected: Expect) {
-    let (model, diary) = (said(5), Diary::default());
+    let (model, diary) = (answering_model(5), Diary::default());
     let writes = diary.clone();
     let builder = Agent::builder(model.clone()).define_command(compact_command()).observe(
         CompactPost,
@@ -467,7 +448,7 @@ async fn p12_l1_compact_pre_may_refuse() {
 
 /// P12: if a hook fails, the built-in summary is used.
 #[tokio::test]
-async fn p12_a_sick_summary_is_the_built_in_one() {
+async fn p12_failed_summary_hook_uses_the_builtin_summary() {
     let burst = |_: &CompactPreEvent| -> CompactPreChange { panic!("boo") };
     check_compaction(|builder| builder.transform(CompactPre, burst), expect![[r#"
         end_turn after 3 requests
@@ -495,7 +476,7 @@ async fn p12_a_sick_summary_is_the_built_in_one() {
 
 /// P7, P12: a compaction near the end of the window and one after an overflow run the same hooks.
 #[tokio::test]
-async fn p7_p12_threshold_and_overflow_take_the_same_way() {
+async fn p7_p12_threshold_and_overflow_use_the_same_compaction() {
     let full = Usage { input_tokens: 900, ..Usage::default() };
     let script = [
         Step::text("one").and_usage(full),
@@ -503,7 +484,7 @@ async fn p7_p12_threshold_and_overflow_take_the_same_way() {
         Step::error(ModelErrorKind::ContextOverflow),
         Step::text("three"),
     ];
-    let model = Windowed(Recording::new(Scripted::new(script)), 1000);
+    let model = Windowed(Recording::new(Scripted::new(script)), Some(1000));
     let diary = Diary::default();
     let writes = diary.clone();
     let long = "words ".repeat(100);
@@ -545,8 +526,8 @@ async fn p7_p12_threshold_and_overflow_take_the_same_way() {
 
 /// L1: `user.prompt.submit` rewrites, refuses and observes. The typed text is kept too.
 #[tokio::test]
-async fn l1_user_prompt_submit_and_its_powers() {
-    let (model, diary) = (said(2), Diary::default());
+async fn l1_user_prompt_submit_rewrites_refuses_and_observes() {
+    let (model, diary) = (answering_model(2), Diary::default());
     let writes = diary.clone();
     let agent = Agent::builder(model.clone())
         .transform(
@@ -603,8 +584,8 @@ async fn l1_user_prompt_submit_and_its_powers() {
 
 /// L1: `turn.end` continues the run with a reason, at most eight times in a row.
 #[tokio::test]
-async fn l1_turn_end_sends_the_model_on_for_a_while() {
-    let model = said(30);
+async fn l1_turn_end_gate_continues_the_run_at_most_eight_times() {
+    let model = answering_model(30);
     let more = |event: &TurnEndEvent| TurnEndVerdict::GoOn(format!("{} so far", event.gone_on));
     let agent = Agent::builder(model.clone()).on(TurnEnd, named("more", more)).build().unwrap();
     let session = fresh(&agent).await;

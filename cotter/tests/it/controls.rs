@@ -26,11 +26,11 @@ use cotter::{
     named,
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Recording, Scripted, Step, transcript};
+use cotter_test::{Diary, Recording, Scripted, Step, ending, fresh, probe, transcript};
 use expect_test::expect;
 use serde_json::json;
 
-use crate::kit::{Diary, echo, ending, fresh, probe, records};
+use crate::kit::{echo, records};
 
 type Model = Recording<Scripted>;
 
@@ -39,7 +39,7 @@ fn model() -> Model {
 }
 
 /// Builds an agent whose hook `/do` runs `act` with its controls.
-fn doing<F, Fut>(builder: cotter::AgentBuilder, act: F) -> Agent
+fn agent_with_action<F, Fut>(builder: cotter::AgentBuilder, act: F) -> Agent
 where
     F: Fn(Controls) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<(), BoxError>> + Send + 'static,
@@ -48,10 +48,10 @@ where
 }
 
 #[tokio::test]
-async fn g17_messages_and_entries_are_read_and_added() {
+async fn g17_controls_read_and_add_messages_and_entries() {
     let diary = Diary::default();
     let told = diary.clone();
-    let agent = doing(Agent::builder(model()), move |controls| {
+    let agent = agent_with_action(Agent::builder(model()), move |controls| {
         let texts: Vec<_> = controls.messages().iter().map(|m| m.text().into_owned()).collect();
         told.add(format!("{texts:?} {}", controls.entries().len()));
         async move {
@@ -82,7 +82,7 @@ async fn g17_messages_and_entries_are_read_and_added() {
 
 /// A command that has the session to itself stores at once.
 #[tokio::test]
-async fn g17_p8_a_command_adds_at_once() {
+async fn g17_p8_message_added_by_a_command_is_stored_at_once() {
     let add = |cx: CommandCx| async move {
         let id = cx.controls.append_message(Message::user("added")).map_err(|e| e.to_string())?;
         Ok::<_, String>(CommandResult::Status(format!("{id} of {}", cx.controls.entries().len())))
@@ -94,7 +94,7 @@ async fn g17_p8_a_command_adds_at_once() {
 }
 
 #[tokio::test]
-async fn g17_p6_the_context_is_rebuilt() {
+async fn g17_p6_controls_rebuild_the_context() {
     let diary = Diary::default();
     let told = diary.clone();
     let shout = |build: &ContextEvent| {
@@ -102,17 +102,18 @@ async fn g17_p6_the_context_is_rebuilt() {
             build.messages.iter().map(|m| Message::user(m.text().to_uppercase())),
         )
     };
-    let agent = doing(Agent::builder(model()).transform(Context, shout), move |controls| {
-        let told = told.clone();
-        async move {
-            let built = controls.rebuild_context().await?;
-            told.add(format!(
-                "{:?}",
-                built.iter().map(|m| m.text().into_owned()).collect::<Vec<_>>()
-            ));
-            Ok(())
-        }
-    });
+    let agent =
+        agent_with_action(Agent::builder(model()).transform(Context, shout), move |controls| {
+            let told = told.clone();
+            async move {
+                let built = controls.rebuild_context().await?;
+                told.add(format!(
+                    "{:?}",
+                    built.iter().map(|m| m.text().into_owned()).collect::<Vec<_>>()
+                ));
+                Ok(())
+            }
+        });
     let session = fresh(&agent).await;
     session.prompt("one").await.unwrap();
     session.prompt("/do two").await.unwrap();
@@ -121,7 +122,7 @@ async fn g17_p6_the_context_is_rebuilt() {
 
 /// In a `context` handler `rebuild_context` is an error.
 #[tokio::test]
-async fn p6_the_context_is_not_rebuilt_while_it_is_built() {
+async fn p6_rebuild_context_in_a_context_handler_is_an_error() {
     let diary = Diary::default();
     let told = diary.clone();
     let handler = move |at: cotter::At<Context>| {
@@ -136,7 +137,7 @@ async fn p6_the_context_is_not_rebuilt_while_it_is_built() {
 }
 
 #[tokio::test]
-async fn g17_system_prompt_and_tools_are_shown_and_tools_limited_never_beyond_scope() {
+async fn g17_controls_show_the_view_and_limit_tools_within_the_scope() {
     let diary = Diary::default();
     let model = model();
     let told = diary.clone();
@@ -146,7 +147,7 @@ async fn g17_system_prompt_and_tools_are_shown_and_tools_limited_never_beyond_sc
         .tool(probe("other", Zone::Safe, &diary))
         .tool(probe("hidden", Zone::Safe, &diary))
         .scope(["echo", "other"]);
-    let agent = doing(builder, move |controls| {
+    let agent = agent_with_action(builder, move |controls| {
         told.add(format!("{} {:?}", controls.system_prompt(), controls.tools()));
         controls.set_active_tools(["hidden", "echo", "nothing"]);
         told.add(format!("{:?}", controls.tools()));
@@ -174,27 +175,28 @@ async fn g17_system_prompt_and_tools_are_shown_and_tools_limited_never_beyond_sc
 }
 
 #[tokio::test]
-async fn g17_things_are_defined_and_undefined() {
+async fn g17_controls_define_and_undefine_names() {
     let model = model();
-    let agent = doing(Agent::builder(model.clone()).tool(echo()), |controls| async move {
-        let agent = controls.agent();
-        agent.define_skill(Skill::text("late", "Late.").expose_to_agent())?;
-        agent.undefine_tool("echo");
-        Ok(())
-    });
+    let agent =
+        agent_with_action(Agent::builder(model.clone()).tool(echo()), |controls| async move {
+            let agent = controls.agent();
+            agent.define_skill(Skill::text("late", "Late.").expose_to_agent())?;
+            agent.undefine_tool("echo");
+            Ok(())
+        });
     agent.process_request("/do a").await.unwrap();
     let shown = format!("{:?}", model.requests()[0].tools);
     assert_eq!(shown, "{\"invoke_skill\"}", "from the next step on");
 }
 
 #[tokio::test]
-async fn g17_g18_model_and_thinking_level_are_set() {
+async fn g17_g18_controls_set_model_and_thinking_level() {
     let (first, second) = (
         model(),
         Recording::new(Scripted::new((0..9).map(|_| Step::text("other"))).named("p/other")),
     );
     let other = second.clone();
-    let agent = doing(Agent::builder(first.clone()), move |controls| {
+    let agent = agent_with_action(Agent::builder(first.clone()), move |controls| {
         let other = other.clone();
         async move {
             assert_eq!(controls.thinking_level(), Thinking::Off);
@@ -222,7 +224,7 @@ async fn g17_g18_model_and_thinking_level_are_set() {
 }
 
 #[tokio::test]
-async fn g17_p8_counts_and_complete() {
+async fn g17_p8_controls_report_usage_and_complete() {
     let usage = Usage { input_tokens: 10, output_tokens: 1, ..Usage::default() };
     let steps = (0..4).map(|n| Step::text(format!("answer {n}")).and_usage(usage));
     let model = Recording::new(Scripted::new(steps).priced(0.25));
@@ -236,7 +238,7 @@ async fn g17_p8_counts_and_complete() {
         .observe(ModelPost, move |event: &ModelPostEvent| {
             post.add(format!("post {}", event.input_tokens))
         });
-    let agent = doing(builder, move |controls| {
+    let agent = agent_with_action(builder, move |controls| {
         let told = told.clone();
         async move {
             let ask = Completion::new("aside").with_system("Briefly.").with_max_tokens(7);
@@ -279,7 +281,7 @@ async fn g17_p8_counts_and_complete() {
 
 /// `complete` counts against the budget and ends with the run.
 #[tokio::test]
-async fn g17_l21_complete_is_under_the_runs_budget_and_cancel() {
+async fn g17_l21_complete_uses_the_budget_and_the_cancel_token_of_the_run() {
     let usage = Usage { input_tokens: 100, ..Usage::default() };
     let diary = Diary::default();
     let told = diary.clone();
@@ -290,7 +292,7 @@ async fn g17_l21_complete_is_under_the_runs_budget_and_cancel() {
     ];
     let builder =
         Agent::builder(Scripted::new(steps)).limits(|limits| limits.max_tokens = Some(150));
-    let agent = doing(builder, move |controls| {
+    let agent = agent_with_action(builder, move |controls| {
         let told = told.clone();
         async move {
             for _ in 0..3 {
@@ -320,7 +322,7 @@ async fn g17_l21_complete_is_under_the_runs_budget_and_cancel() {
 
 /// Steering reaches the current run, a follow-up comes after it, and `now` replaces it.
 #[tokio::test]
-async fn g17_texts_are_sent_now_to_steer_and_to_follow_up() {
+async fn g17_controls_send_now_steer_or_follow_up() {
     for (when, word) in
         [(SendTime::Steer, "steer"), (SendTime::FollowUp, "follow up"), (SendTime::Now, "now")]
     {
@@ -335,7 +337,7 @@ async fn g17_texts_are_sent_now_to_steer_and_to_follow_up() {
         let steps = [Step::call("work", json!({})), Step::text("one"), Step::text("two")];
         let builder =
             Agent::builder(Scripted::new(steps)).tool(work.touching(Facts::zone(Zone::Safe)));
-        let agent = doing(builder, |_| async { Err("it is not parsed".into()) });
+        let agent = agent_with_action(builder, |_| async { Err("it is not parsed".into()) });
         let session = fresh(&agent).await;
         let reply = session.prompt("go").await;
         tokio::task::yield_now().await;
@@ -375,10 +377,10 @@ async fn g17_texts_are_sent_now_to_steer_and_to_follow_up() {
 }
 
 #[tokio::test]
-async fn g17_a_new_session_is_made_and_events_are_heard() {
+async fn g17_controls_make_a_session_and_subscribe_to_events() {
     let diary = Diary::default();
     let told = diary.clone();
-    let agent = doing(Agent::builder(model()), move |controls| {
+    let agent = agent_with_action(Agent::builder(model()), move |controls| {
         let told = told.clone();
         async move {
             let mut events = controls.subscribe();
@@ -424,7 +426,7 @@ async fn g17_a_new_session_is_made_and_events_are_heard() {
 }
 
 #[tokio::test]
-async fn g17_a_run_is_aborted() {
+async fn g17_controls_abort_the_run() {
     let spec = ToolSpec::new("halt", "Halts.", json!({"type": "object"}));
     let halt = FnTool::new(spec, |permit| async move {
         permit.cx().controls().abort();
@@ -446,7 +448,7 @@ async fn g17_a_run_is_aborted() {
 
 /// A tool run by a handler goes through the whole pipeline: scope, schema, gates, floor, ledger.
 #[tokio::test]
-async fn g17_b1_a_tool_is_run_through_the_pipeline() {
+async fn g17_b1_controls_run_a_tool_through_the_pipeline() {
     let diary = Diary::default();
     let told = diary.clone();
     let gate = |call: &ToolPreEvent| match call.tool_input["text"] == "bad" {
@@ -519,18 +521,21 @@ async fn g17_b1_a_tool_is_run_through_the_pipeline() {
 
 /// A child agent can work for a hook too.
 #[tokio::test]
-async fn g17_a_child_works_for_a_hook() {
+async fn g17_controls_start_a_child_for_a_hook() {
     let model = model();
     let diary = Diary::default();
     let told = diary.clone();
-    let agent = doing(Agent::builder(model.clone()).system_prompt("Parent."), move |controls| {
-        let told = told.clone();
-        async move {
-            let child = controls.child().id("helper").system_prompt("Child.").build()?;
-            told.add(child.process_request("/do help me").await?.text());
-            Ok(())
-        }
-    });
+    let agent = agent_with_action(
+        Agent::builder(model.clone()).system_prompt("Parent."),
+        move |controls| {
+            let told = told.clone();
+            async move {
+                let child = controls.child().id("helper").system_prompt("Child.").build()?;
+                told.add(child.process_request("/do help me").await?.text());
+                Ok(())
+            }
+        },
+    );
     let session = fresh(&agent).await;
     session.prompt("one").await.unwrap();
     session.prompt("/do two").await.unwrap();
@@ -574,7 +579,7 @@ impl Ui for Obliging {
 }
 
 #[tokio::test]
-async fn g17_p11_the_person_is_reached() {
+async fn g17_p11_controls_reach_the_person() {
     let ask = |diary: &Diary| {
         let told = diary.clone();
         move |controls: Controls| {
@@ -595,9 +600,10 @@ async fn g17_p11_the_person_is_reached() {
         }
     };
     let (diary, heard) = (Diary::default(), Arc::default());
-    let there = doing(Agent::builder(model()).ui(Obliging(Arc::clone(&heard))), ask(&diary));
+    let there =
+        agent_with_action(Agent::builder(model()).ui(Obliging(Arc::clone(&heard))), ask(&diary));
     there.process_request("/do x").await.unwrap();
-    doing(Agent::builder(model()), ask(&diary)).process_request("/do x").await.unwrap();
+    agent_with_action(Agent::builder(model()), ask(&diary)).process_request("/do x").await.unwrap();
     expect![[r#"
         (true, true, Some(1), None, Some("word: tulip"))
         (false, false, None, None, None)
@@ -608,7 +614,7 @@ async fn g17_p11_the_person_is_reached() {
 
 /// A panic in completions gives an empty list and does not reach the caller.
 #[test]
-fn p1_completions_that_panic_are_none() {
+fn p1_panic_in_completions_gives_no_completions() {
     let command = |name: &'static str| Command::new(name, |_: CommandCx| async {});
     let agent = Agent::builder(model())
         .define_command(command("bad").completions(|_| panic!("no luck")))
@@ -647,7 +653,7 @@ fn answering(id: &str) -> Message {
 
 /// Every call has exactly one result, whatever messages are added by hand.
 #[tokio::test]
-async fn g17_what_is_added_by_hand_keeps_calls_and_results_paired() {
+async fn g17_added_messages_keep_calls_and_results_paired() {
     let said = || replying(vec![AssistantPart::Text("so it is".into())]);
     let added = move || {
         let user = || Message::user("and then?");
@@ -685,7 +691,7 @@ async fn g17_what_is_added_by_hand_keeps_calls_and_results_paired() {
         async {}
     });
     let (told, tries) = (by_hook.clone(), try_all);
-    let agent = doing(Agent::builder(model()).define_command(fill), move |controls| {
+    let agent = agent_with_action(Agent::builder(model()).define_command(fill), move |controls| {
         tries(&controls, &told);
         async { Ok(()) }
     });

@@ -36,13 +36,13 @@ use cotter::{
     model::{Delta, Model, ReplyStream, Request},
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Said, ScriptedUi, transcript};
+use cotter_test::{Diary, Dice, Said, ScriptedUi, ending, fresh, spec, transcript};
 use expect_test::expect;
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
 use smol_str::{SmolStr, format_smolstr};
 
-use crate::kit::{Diary, Dice, Moment, Spy, ending, files, fresh, spec};
+use crate::kit::{Moment, Spy, files, print_line, wait_for_kill};
 
 const PLAN: &str = "COTTER_CRASH_PLAN";
 /// The number of replies with calls per prompt.
@@ -50,7 +50,7 @@ const STEPS: usize = 4;
 
 /// S26, L6, P10, B1: the process dies at every moment of a run, once each.
 #[test]
-fn s26_a_kill_at_any_moment_leaves_a_session_that_goes_on() {
+fn s26_session_continues_after_a_kill_at_any_moment() {
     let moments = count_moments();
     assert!(moments > 60, "a run has many moments, not {moments}");
     for at in 1..=moments {
@@ -63,7 +63,7 @@ fn s26_a_kill_at_any_moment_leaves_a_session_that_goes_on() {
 
 /// S26, P10: the last append is truncated, as by an unfinished write.
 #[test]
-fn p10_a_kill_within_a_write_costs_that_line_only() {
+fn p10_kill_during_a_write_loses_only_that_line() {
     for seed in 0..24 {
         let home = tempfile::tempdir().expect("there is room for a folder");
         let plan = json!({"tear": 1 + seed, "keep": 7 * seed * seed});
@@ -75,7 +75,7 @@ fn p10_a_kill_within_a_write_costs_that_line_only() {
 
 /// S26, L6: one session is killed repeatedly at random and continues in between.
 #[test]
-fn s26_a_session_survives_one_kill_after_another() {
+fn s26_session_survives_repeated_kills() {
     for seed in 0..8 {
         let home = tempfile::tempdir().expect("there is room for a folder");
         let mut dice = Dice::new(seed);
@@ -93,7 +93,7 @@ fn s26_a_session_survives_one_kill_after_another() {
 
 /// L6, S26: the question is still open and within its deadline, so the same run continues.
 #[test]
-fn l6_a_run_killed_at_its_question_goes_on_from_it() {
+fn l6_run_killed_at_a_question_continues_from_the_question() {
     let home = tempfile::tempdir().expect("there is room for a folder");
     let worker = Worker::start(home.path(), None, &json!({"question": 3600}));
     let (id, _) = worker.kill_when_it_says();
@@ -120,7 +120,7 @@ fn l6_a_run_killed_at_its_question_goes_on_from_it() {
 
 /// L6: the deadline has passed, or the person sends another prompt. The run gets its end, once.
 #[test]
-fn l6_a_question_nobody_takes_up_again_ends_its_run_as_crashed() {
+fn l6_run_with_an_abandoned_question_ends_as_crashed() {
     for (seconds, resumes) in [(0, false), (3600, true)] {
         let home = tempfile::tempdir().expect("there is room for a folder");
         let worker = Worker::start(home.path(), None, &json!({"question": seconds}));
@@ -150,7 +150,7 @@ fn l6_a_question_nobody_takes_up_again_ends_its_run_as_crashed() {
 
 /// The process that [`Worker`] starts. Run directly, it does the same work and finishes.
 #[test]
-fn a_worker_that_nobody_kills_finishes_its_work() {
+fn crash_worker_of_the_kill_tests() {
     if let Ok(plan) = env::var(PLAN) {
         return work(&serde_json::from_str(&plan).expect("a plan is JSON"));
     }
@@ -177,7 +177,7 @@ impl Worker {
         let mut plan = plan.clone();
         plan["home"] = json!(home);
         plan["session"] = json!(session);
-        let name = "crash::a_worker_that_nobody_kills_finishes_its_work";
+        let name = "crash::crash_worker_of_the_kill_tests";
         let mut child = Command::new(env::current_exe().expect("a test has a binary"))
             .args(["--exact", name, "--nocapture", "--test-threads=1"])
             .env(PLAN, plan.to_string())
@@ -284,20 +284,6 @@ async fn run_and_report(session: &Session, prompt: &str) {
     assert_eq!(ending(&run.reply().await), "end_turn");
 }
 
-fn print_line(line: &str) {
-    let mut out = std::io::stdout().lock();
-    // The test harness may have left an unfinished line.
-    out.write_all(format!("\n{line}\n").as_bytes()).expect("somebody listens");
-    out.flush().expect("somebody listens");
-}
-
-fn stand_still() -> ! {
-    print_line("now");
-    loop {
-        thread::park();
-    }
-}
-
 /// The moment at which a worker stops and waits to be killed.
 struct Doom {
     folder: PathBuf,
@@ -324,7 +310,7 @@ impl Doom {
     fn reached(&self, what: Option<Moment>) {
         let nth = self.moments.fetch_add(1, Ordering::SeqCst) + 1;
         if self.at == Some(nth) {
-            stand_still();
+            wait_for_kill();
         }
         match what {
             Some(Moment::Appending) => self.length.store(self.file_length(), Ordering::SeqCst),
@@ -339,7 +325,7 @@ impl Doom {
         let length = before + keep % (after - before);
         let file = OpenOptions::new().write(true).open(self.file()).expect("it is there");
         file.set_len(length).expect("it can be cut");
-        stand_still();
+        wait_for_kill();
     }
 
     fn file(&self) -> PathBuf {
@@ -364,7 +350,7 @@ impl cotter::hooks::ui::Ui for Standing {
         &self,
         _: Arc<cotter::hooks::ui::Question>,
     ) -> cotter::hooks::ui::UiFuture<'_, Option<cotter::hooks::ui::QuestionAnswer>> {
-        stand_still()
+        wait_for_kill()
     }
 }
 

@@ -8,11 +8,11 @@ use cotter::{
     invoke::{skill::SkillCx, subagent::SubagentCx},
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Recording, Scripted, Step, transcript};
+use cotter_test::{Diary, Recording, Scripted, Step, ending, fresh, spec, transcript};
 use expect_test::expect;
 use serde_json::{Map, Value, json};
 
-use crate::kit::{Diary, ending, files, fresh, spec, to_the_end};
+use crate::kit::{files, to_the_end};
 
 fn entry(value: &Value) -> Map<String, Value> {
     value.as_object().expect("an entry is an object").clone()
@@ -28,7 +28,7 @@ fn mark(controls: &Controls, who: &str, diary: &Diary) {
 
 /// P4: an entry needs a type that is not the core's. Everything else is kept as given.
 #[tokio::test]
-async fn p4_an_entry_has_a_type_of_its_own_and_is_kept_whole() {
+async fn p4_custom_entry_needs_its_own_type_and_keeps_its_fields() {
     let home = tempfile::tempdir().expect("there is room for a folder");
     let agent = Agent::builder(Scripted::new([])).store(files(home.path())).build().unwrap();
     let session = fresh(&agent).await;
@@ -80,7 +80,7 @@ async fn p4_an_entry_has_a_type_of_its_own_and_is_kept_whole() {
 /// without waiting. The entries are stored in the order of creation, and never between a call and its
 /// result. The model sees none of them.
 #[tokio::test]
-async fn p4_every_handler_stores_entries_in_the_middle_of_a_run() {
+async fn p4_every_handler_stores_entries_during_a_run() {
     let diary = Diary::default();
     let script = [
         Step::call("tool", json!({})).and_call("nothing", json!({})).and_call("tool", json!({})),
@@ -218,7 +218,7 @@ async fn p4_every_handler_stores_entries_in_the_middle_of_a_run() {
 
 /// P4: a refused prompt discards the entries of its hooks.
 #[tokio::test]
-async fn p4_a_refused_prompt_leaves_no_entry() {
+async fn p4_refused_prompt_discards_entries_of_its_hooks() {
     let diary = Diary::default();
     let (d, d2) = (diary.clone(), diary.clone());
     let agent = Agent::builder(Scripted::new([Step::text("hi")]))
@@ -250,7 +250,7 @@ async fn p4_a_refused_prompt_leaves_no_entry() {
 
 /// P4: messages from a tool and from another task are part of the next request, after the results.
 #[tokio::test]
-async fn p4_messages_are_added_after_the_results_of_the_step() {
+async fn p4_messages_added_by_a_tool_follow_the_results_of_the_step() {
     let add = FnTool::new(spec("add"), |permit| async move {
         let controls = permit.cx().controls();
         let session = controls.session().clone();

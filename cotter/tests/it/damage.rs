@@ -11,7 +11,9 @@ use cotter::{
     },
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{
+    Diary, Said, Scripted, ScriptedUi, Step, ending, fresh, probe, spec, transcript,
+};
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 use serde::{
@@ -20,12 +22,12 @@ use serde::{
 };
 use serde_json::{Value, json};
 
-use crate::kit::{Diary, echo, ending, files, fresh, probe, records, spec};
+use crate::kit::{echo, files, records};
 
 const HEADER: &str = r#"{"type":"session","v":1,"id":"s","cwd":"/","createdAt":"2026-01-01T00:00:00.000Z","parent":null}"#;
 
 /// Creates the line of an entry with a message.
-fn said(id: &str, parent: Option<&str>, text: &str) -> String {
+fn message_line(id: &str, parent: Option<&str>, text: &str) -> String {
     let parent = json!(parent);
     format!(
         r#"{{"type":"message","id":"{id}","parentId":{parent},"timestamp":"2026-01-01T00:00:00.000Z","message":{{"role":"user","content":"{text}"}}}}"#
@@ -85,9 +87,9 @@ async fn check(case: Case, expected: Expect) {
 
 /// P10: a torn last line costs only that line, wherever it was cut.
 #[tokio::test]
-async fn p10_a_torn_tail_costs_that_line_only() {
-    let last = said("2", Some("1"), "second");
-    let (one, mut reports) = (said("1", None, "first"), vec![]);
+async fn p10_torn_last_line_loses_only_that_line() {
+    let last = message_line("2", Some("1"), "second");
+    let (one, mut reports) = (message_line("1", None, "first"), vec![]);
     for cut in 1..last.len() {
         let case = Case::new(format!("{HEADER}\n{one}\n{}", &last[..cut]));
         let session = case.agent().session("s").await.unwrap();
@@ -115,9 +117,12 @@ async fn p10_a_torn_tail_costs_that_line_only() {
 }
 
 #[tokio::test]
-async fn p10_a_broken_middle_line_costs_that_line_only() {
-    let mut lines =
-        vec![said("1", None, "one"), said("2", Some("1"), "two"), said("3", Some("2"), "three")];
+async fn p10_broken_middle_line_loses_only_that_line() {
+    let mut lines = vec![
+        message_line("1", None, "one"),
+        message_line("2", Some("1"), "two"),
+        message_line("3", Some("2"), "three"),
+    ];
     lines[1] = "{\"type\":\"mess\u{fffd}".into();
     check(
         Case::lines(&lines),
@@ -132,7 +137,7 @@ async fn p10_a_broken_middle_line_costs_that_line_only() {
     "#]],
     )
     .await;
-    lines[1] = said("2", Some("1"), "two").replace("\"content\":", "\"content\"");
+    lines[1] = message_line("2", Some("1"), "two").replace("\"content\":", "\"content\"");
     check(
         Case::lines(&lines),
         expect![[r#"
@@ -163,8 +168,11 @@ async fn p10_a_broken_middle_line_costs_that_line_only() {
 
 #[tokio::test]
 async fn p10_duplicate_ids_keep_both_lines() {
-    let lines =
-        [said("1", None, "one"), said("1", Some("1"), "one again"), said("2", Some("1"), "two")];
+    let lines = [
+        message_line("1", None, "one"),
+        message_line("1", Some("1"), "one again"),
+        message_line("2", Some("1"), "two"),
+    ];
     check(
         Case::lines(&lines),
         expect![[r#"
@@ -181,8 +189,11 @@ async fn p10_duplicate_ids_keep_both_lines() {
 
 #[tokio::test]
 async fn p10_a_cycle_of_parents_is_refused() {
-    let lines =
-        [said("1", Some("2"), "one"), said("2", Some("1"), "two"), said("3", Some("3"), "three")];
+    let lines = [
+        message_line("1", Some("2"), "one"),
+        message_line("2", Some("1"), "two"),
+        message_line("3", Some("3"), "three"),
+    ];
     check(
         Case::lines(&lines),
         expect![[r#"
@@ -202,7 +213,7 @@ async fn p10_a_cycle_of_parents_is_refused() {
 #[tokio::test]
 async fn p10_unknown_types_and_keys_are_kept() {
     let lines = [
-        said("1", None, "one"),
+        message_line("1", None, "one"),
         r#"{"type":"from_the_future","id":"2","parentId":"1","timestamp":"2026-01-01T00:00:00.000Z","x":{"y":[1]}}"#.into(),
         r#"{"id":"3","extra":true,"type":"message","parentId":"2","message":{"content":"other order","role":"user"}}"#.into(),
         r#"{"type":"message","id":"4","parentId":"3","timestamp":1,"message":{"role":"oracle","content":"who?"}}"#.into(),
@@ -225,9 +236,9 @@ async fn p10_unknown_types_and_keys_are_kept() {
 
 /// No id in a file can exhaust our ids.
 #[tokio::test]
-async fn p10_ids_at_the_end_of_all_numbers_do_no_harm() {
+async fn p10_largest_ids_in_a_file_do_not_exhaust_new_ids() {
     let run = r#"{"type":"run.start","runId":"r4294967295","at":"2026-01-01T00:00:00.000Z","model":"m","agentId":"main","hash":"00000000000000000000000000000000"}"#;
-    let lines = [said("ffffffffffffffff", None, "last"), run.into()];
+    let lines = [message_line("ffffffffffffffff", None, "last"), run.into()];
     check(
         Case::lines(&lines),
         expect![[r#"
@@ -244,7 +255,7 @@ async fn p10_ids_at_the_end_of_all_numbers_do_no_harm() {
 #[tokio::test]
 async fn p10_a_newer_version_is_read_and_not_written() {
     let header = HEADER.replace("\"v\":1", "\"v\":2");
-    let case = Case::new(format!("{header}\n{}\n", said("1", None, "from the future")));
+    let case = Case::new(format!("{header}\n{}\n", message_line("1", None, "from the future")));
     let before = case.bytes();
     let session = case.agent().session("s").await.unwrap();
     assert_eq!(transcript(&session), "user: from the future\n");
@@ -287,7 +298,7 @@ fn approved(call: &str) -> Vec<String> {
         format!(
             r#"{{"type":"run.start","runId":"r1","at":"{at}","model":"m","agentId":"main","hash":"{hash}"}}"#
         ),
-        said("1", None, "go"),
+        message_line("1", None, "go"),
         format!(
             r#"{{"type":"message","id":"2","parentId":"1","timestamp":"{at}","message":{{"role":"assistant","content":[{{"type":"toolCall","id":"{call}","name":"risky","input":{{}}}}],"model":"m","usage":{{}},"stopReason":"tool_use"}}}}"#
         ),
@@ -305,7 +316,7 @@ fn approved(call: &str) -> Vec<String> {
 
 /// S5: no part of an approval in a file runs a call; the person is asked.
 #[tokio::test]
-async fn s5_a_session_file_grants_nothing() {
+async fn s5_approval_in_a_session_file_runs_no_call() {
     let mut shown = String::new();
     for kept in 3..=approved("c1.1").len() {
         let case = Case::lines(&approved("c1.1")[..kept]);
@@ -372,7 +383,7 @@ async fn s5_a_session_file_grants_nothing() {
 
 /// S26: a provider that repeats ids in every step does not make a started call look finished.
 #[tokio::test]
-async fn s26_a_repeated_call_id_is_not_taken_for_the_finished_one() {
+async fn s26_repeated_call_id_does_not_match_the_finished_call() {
     let mut lines = approved("call_0");
     lines.remove(4);
     lines.remove(3);
@@ -398,7 +409,7 @@ async fn s26_a_repeated_call_id_is_not_taken_for_the_finished_one() {
 
 /// S5: a file cannot choose the folder for its spilled results.
 #[tokio::test]
-async fn s5_the_id_in_a_file_is_not_a_path() {
+async fn s5_session_id_in_a_file_is_not_used_as_a_path() {
     let case = Case::new(HEADER.replace("\"id\":\"s\"", "\"id\":\"../../escaped\"") + "\n");
     let long = FnTool::new(spec("long"), |_| async { Ok("x".repeat(500).into()) });
     let agent = Agent::builder(Scripted::new([Step::call("long", json!({})), Step::text("done")]))
@@ -418,7 +429,7 @@ async fn s5_the_id_in_a_file_is_not_a_path() {
 
 /// A run that was cut off leaves a session that can be opened and whose records are closed.
 #[tokio::test]
-async fn p10_records_of_a_run_that_was_cut_off_are_closed() {
+async fn p10_records_of_an_interrupted_run_are_closed() {
     let case = Case::lines(&approved("c1.1"));
     let agent = case.agent();
     let session = agent.session("s").await.unwrap();
@@ -619,7 +630,7 @@ proptest! {
 
     /// P10: lines that look like ours, with arbitrary contents.
     #[test]
-    fn p10_lines_that_look_like_ours_never_panic(lines in prop::collection::vec(
+    fn p10_generated_session_lines_never_panic(lines in prop::collection::vec(
         (prop::sample::select(vec!["message", "leaf", "label", "compaction", "run.start", "run.end",
             "question", "ledger", "outcome", "answer", "model_change", "own"]),
          "[0-9a-f]{0,17}", prop::option::of("[0-9a-f]{0,2}"), "\\PC{0,30}"), 0..12)
@@ -641,7 +652,7 @@ proptest! {
     /// P10: a valid file with arbitrary damage. No panic, no valid line lost, nothing overwritten, and the
     /// session continues unless its first line is gone.
     #[test]
-    fn p10_a_damaged_file_keeps_every_good_line(harms in prop::collection::vec(harm(), 1..5)) {
+    fn p10_damaged_file_keeps_every_valid_line(harms in prop::collection::vec(harm(), 1..5)) {
         let file = harms.iter().fold(good_file(), |file, harm| harm.done_to(file));
         check_load(&file)?;
         open_and_go_on(&file);
@@ -653,7 +664,7 @@ proptest! {
 
     /// P10: arbitrary damage to a long file, whose end is read first. Half of the damage is at the end.
     #[test]
-    fn p10_a_damaged_long_file_keeps_every_good_line(
+    fn p10_damaged_long_file_keeps_every_valid_line(
         harms in prop::collection::vec((harm(), any::<bool>()), 0..4)
     ) {
         let file = harms.iter().fold(long_file().to_vec(), |mut file, (harm, at_the_end)| {

@@ -12,12 +12,12 @@ use cotter::{
     hooks::points::{Admission, UserPromptSubmit, UserPromptSubmitChange, UserPromptSubmitEvent},
     invoke::{command::CommandCx, directive_hook::ShortCircuit, named_item::NameKind},
 };
-use cotter_test::{Recording, Scripted, Step, transcript};
+use cotter_test::{Diary, Recording, Scripted, Step, ending, fresh, transcript};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::kit::{Diary, ending, files, fresh, plain_lines, to_the_end};
+use crate::kit::{files, image, plain_lines, to_the_end};
 
 type Model = Recording<Scripted>;
 
@@ -77,7 +77,7 @@ async fn check(prompt: impl Into<Content>, expected: Expect) {
 }
 
 #[tokio::test]
-async fn g3_g5_a_hook_is_told_name_texts_and_arguments() {
+async fn g3_g5_directive_hook_gets_name_texts_and_arguments() {
     check(
         "please /look at this\nand /peek twice",
         expect![[r#"
@@ -97,7 +97,7 @@ async fn g3_g5_a_hook_is_told_name_texts_and_arguments() {
 }
 
 #[tokio::test]
-async fn g3_what_is_not_registered_stays() {
+async fn g3_unregistered_slash_names_stay_in_the_text() {
     check(
         "/usr/local/bin, ping /me, /Look, a/look, `/look`, \\/look",
         expect![[r#"
@@ -153,7 +153,7 @@ async fn g9_a_rewrite_is_not_parsed_again() {
 }
 
 #[tokio::test]
-async fn g10_the_first_answer_ends_the_turn_without_the_model() {
+async fn g10_first_answer_of_a_directive_hook_ends_the_turn_without_the_model() {
     check(
         "/look /stop /peek /both /concise now",
         expect![[r#"
@@ -169,7 +169,7 @@ async fn g10_the_first_answer_ends_the_turn_without_the_model() {
 }
 
 #[tokio::test]
-async fn g6_with_both_the_rewrite_comes_first_and_is_stored() {
+async fn g6_rewrite_before_an_answer_is_stored() {
     check(
         "/upper /both ab",
         expect![[r#"
@@ -184,7 +184,7 @@ async fn g6_with_both_the_rewrite_comes_first_and_is_stored() {
 }
 
 #[tokio::test]
-async fn g6_a_hook_that_fails_ends_the_turn_and_stores_nothing() {
+async fn g6_failed_directive_hook_ends_the_turn_and_stores_nothing() {
     check(
         "/upper /fail /look /concise x",
         expect![[r#"
@@ -197,7 +197,7 @@ async fn g6_a_hook_that_fails_ends_the_turn_and_stores_nothing() {
 }
 
 #[tokio::test]
-async fn g3_a_prompt_that_is_only_a_directive_is_an_empty_message() {
+async fn g3_prompt_of_only_a_directive_is_an_empty_message() {
     check(
         "/look",
         expect![[r#"
@@ -214,7 +214,7 @@ async fn g3_a_prompt_that_is_only_a_directive_is_an_empty_message() {
 }
 
 #[tokio::test]
-async fn g7_g9_a_name_that_stands_twice_is_called_twice() {
+async fn g7_g9_repeated_directive_is_called_twice() {
     check(
         "/sign /sign x",
         expect![[r#"
@@ -229,10 +229,6 @@ async fn g7_g9_a_name_that_stands_twice_is_called_twice() {
     .await;
 }
 
-fn image() -> ContentPart {
-    ContentPart::Image { media_type: "image/png".into(), data: "AAAA".into() }
-}
-
 fn shown_parts(message: &Message) -> String {
     let Message::User(user) = message else { panic!("{message:?}") };
     match &user.content {
@@ -243,7 +239,7 @@ fn shown_parts(message: &Message) -> String {
 
 /// G21, S19: text parts are joined by newlines first, and other parts follow in order. Data stays data.
 #[tokio::test]
-async fn g21_s19_text_and_other_parts_take_the_same_way() {
+async fn g21_s19_text_parts_are_parsed_and_other_parts_follow() {
     let (model, diary) = (model(), Diary::default());
     let agent = agent(&model, &diary);
     let session = fresh(&agent).await;
@@ -270,7 +266,7 @@ async fn g21_s19_text_and_other_parts_take_the_same_way() {
 /// S19: `/name` in data is never a directive, even if data is the whole prompt or looks like a command or a
 /// mention.
 #[tokio::test]
-async fn s19_data_never_binds() {
+async fn s19_directives_in_data_never_bind() {
     let (model, diary) = (model(), Diary::default());
     let agent = agent(&model, &diary);
     agent.define_command(Command::new("wipe", |_: CommandCx| async { "wiped" })).unwrap();
@@ -294,7 +290,7 @@ async fn s19_data_never_binds() {
 
 /// S19: a prompt returned by a command is not typed text, so directives in it do not run.
 #[tokio::test]
-async fn s19_only_what_a_person_typed_is_parsed() {
+async fn s19_prompt_returned_by_a_command_is_not_parsed() {
     let (model, diary) = (model(), Diary::default());
     let agent = agent(&model, &diary);
     agent.define_command(Command::new("go", |_: CommandCx| async { "/stop now" })).unwrap();
@@ -305,7 +301,7 @@ async fn s19_only_what_a_person_typed_is_parsed() {
 
 /// G6: a complete result: several messages and their usage.
 #[tokio::test]
-async fn g6_g10_a_whole_result_is_stored_returned_and_counted() {
+async fn g6_g10_complete_result_of_a_hook_is_stored_returned_and_counted() {
     let usage = Usage { input_tokens: 7, output_tokens: 5, cache_read: 3, cache_write: 1 };
     let said = |text: &str| AssistantMessage {
         parts: vec![AssistantPart::Text(text.into())],
@@ -337,7 +333,7 @@ async fn g6_g10_a_whole_result_is_stored_returned_and_counted() {
 /// G8: a leading command comes first, then hooks, then skills. A name of one kind does not hide another
 /// kind.
 #[tokio::test]
-async fn g8_commands_come_before_hooks_and_hooks_before_skills() {
+async fn g8_commands_win_over_hooks_and_hooks_over_skills() {
     let model = model();
     let agent =
         Agent::builder(model.clone()).define_skill(Skill::text("x", "the skill")).build().unwrap();
@@ -378,7 +374,7 @@ async fn g8_commands_come_before_hooks_and_hooks_before_skills() {
 
 /// G8: an unknown leading name goes to the model unchanged.
 #[tokio::test]
-async fn g8_an_unknown_leading_name_is_the_models() {
+async fn g8_unknown_leading_name_is_sent_to_the_model() {
     check(
         "/unknown name",
         expect![[r#"
@@ -396,7 +392,7 @@ async fn g8_an_unknown_leading_name_is_the_models() {
 /// G1: definitions are chainable on the builder and on a registry, allowed after `build()`, and can be
 /// undone.
 #[tokio::test]
-async fn g1_definitions_come_and_go_at_any_time() {
+async fn g1_names_are_defined_and_undefined_at_any_time() {
     let model = model();
     let stop = |_: HookCx| async { HookResult::short_circuit("stop") };
     let agent = Agent::builder(model.clone())
@@ -451,7 +447,7 @@ async fn g1_definitions_come_and_go_at_any_time() {
 
 /// G1: within one origin a second definition of a name is refused, and so is an invalid name.
 #[test]
-fn g1_clashes_and_names_that_are_none_are_refused() {
+fn g1_clashing_and_invalid_names_are_refused() {
     let agent = Agent::builder(model()).define_skill(Skill::text("a", "A")).build().unwrap();
     let refused =
         |result: Result<(), cotter::registry::RegisterError>| result.unwrap_err().to_string();
@@ -526,7 +522,7 @@ async fn g1_nearer_origins_shadow_others() {
 
 /// S3: a directive hook changes or answers a prompt only if its owner may transform.
 #[tokio::test]
-async fn g1_s3_a_prompt_is_changed_only_by_those_who_may_transform() {
+async fn g1_s3_directive_hook_changes_a_prompt_only_with_transform_power() {
     let owners = [
         Owner::new(Origin::User, "unit"),
         Owner::new(Origin::Project, "unit"),
@@ -559,7 +555,7 @@ async fn g1_s3_a_prompt_is_changed_only_by_those_who_may_transform() {
 /// G1: a hook undefines itself and defines others while it runs. The current turn does not change; the next
 /// one does.
 #[tokio::test]
-async fn g1_g9_a_hook_may_change_what_is_registered_while_it_runs() {
+async fn g1_g9_running_hook_may_change_registrations() {
     let (model, diary) = (model(), Diary::default());
     let agent = agent(&model, &diary);
     agent
@@ -646,7 +642,7 @@ async fn g9_raw_text_and_each_rewrite_are_kept() {
 
 /// G18: the four recipes.
 #[tokio::test]
-async fn g18_recipes_work() {
+async fn g18_four_recipes_work() {
     let sonnet = Recording::new(
         Scripted::new((0..9).map(|n| Step::text(format!("sonnet {n}")))).named("p/sonnet"),
     );
@@ -731,7 +727,7 @@ async fn g18_recipes_work() {
 // --- a failed hook or skill leaves nothing in the session
 
 /// Returns the lines of a session without the start and end of runs.
-fn kept(agent: &Agent, session: &Session) -> Vec<Value> {
+fn lines_without_runs(agent: &Agent, session: &Session) -> Vec<Value> {
     let lines = plain_lines(&**agent.store(), session.id());
     lines
         .into_iter()
@@ -825,7 +821,7 @@ async fn run_failing(session: &Session, prompt: &str, way: &str, waits: &Notify)
 /// G6, G11: after a failure at any position and in any way, in memory and in files, nothing is partly
 /// stored and the next prompt works.
 #[tokio::test]
-async fn g6_g11_what_comes_to_nothing_leaves_nothing_half_stored() {
+async fn g6_g11_failed_turn_stores_nothing() {
     let prompts = [
         "/bad x",
         "/upper /add /bad x",
@@ -851,15 +847,21 @@ async fn g6_g11_what_comes_to_nothing_leaves_nothing_half_stored() {
             let session = fresh(&agent).await;
             session.prompt("before").await.unwrap();
             for prompt in prompts {
-                let before =
-                    (kept(&agent, &session), session.messages().len(), session.entries().len());
+                let before = (
+                    lines_without_runs(&agent, &session),
+                    session.messages().len(),
+                    session.entries().len(),
+                );
                 let ended = run_failing(&session, prompt, way, &waits).await;
                 let wanted =
                     ["failed: no luck", "panicked: no luck", "aborted", "aborted", "dropped"]
                         [index];
                 assert!(ended.ends_with(wanted), "{way} {prompt}: {ended}");
-                let after =
-                    (kept(&agent, &session), session.messages().len(), session.entries().len());
+                let after = (
+                    lines_without_runs(&agent, &session),
+                    session.messages().len(),
+                    session.entries().len(),
+                );
                 assert_eq!(before, after, "{way} {prompt}");
                 let level = session.thinking_level();
                 let reply = session.prompt("next").await.unwrap();
@@ -881,7 +883,7 @@ async fn g6_g11_what_comes_to_nothing_leaves_nothing_half_stored() {
 
 /// G9, G11: entries from hooks are stored with the prompt in one append, before the skills and the message.
 #[tokio::test]
-async fn g11_g17_what_hooks_add_is_stored_with_the_turn() {
+async fn g11_g17_entries_of_hooks_are_stored_with_the_turn() {
     let agent = misbehaving("fails", &Arc::default(), Agent::builder(model()));
     let session = fresh(&agent).await;
     session.prompt("/add /upper /good x").await.unwrap();
@@ -901,7 +903,7 @@ async fn g11_g17_what_hooks_add_is_stored_with_the_turn() {
 
 /// An entry that another task adds while a prompt is prepared is not discarded with the prompt.
 #[tokio::test]
-async fn g6_p4_what_others_added_meanwhile_is_kept() {
+async fn g6_p4_entry_added_by_another_task_survives_a_failed_prompt() {
     let waits = Arc::new(Notify::new());
     let agent = misbehaving("hangs", &waits, Agent::builder(model()));
     let session = fresh(&agent).await;
@@ -919,7 +921,7 @@ async fn g6_p4_what_others_added_meanwhile_is_kept() {
 
 /// A refused prompt leaves nothing in the session either.
 #[tokio::test]
-async fn g6_a_refused_prompt_leaves_nothing() {
+async fn g6_refused_prompt_stores_nothing() {
     let builder = Agent::builder(model()).on(UserPromptSubmit, |prompt: &UserPromptSubmitEvent| {
         if prompt.prompt.contains("SECRET") {
             Admission::Block("no secrets".into())
@@ -964,7 +966,7 @@ async fn g5_g11_an_abort_between_hook_and_skill_ends_the_turn() {
 
 /// Each directive hook is reported as an event: its name, its result and the reason.
 #[tokio::test]
-async fn g5_l20_hooks_on_directives_are_told_as_events() {
+async fn g5_l20_directive_hooks_are_reported_as_events() {
     let (model, diary) = (model(), Diary::default());
     let session = fresh(&agent(&model, &diary)).await;
     let (events, _) = to_the_end(session.prompt("/look /upper /concise /stop x")).await;
@@ -988,7 +990,7 @@ async fn g5_l20_hooks_on_directives_are_told_as_events() {
 
 /// Two requests at once, and twenty, run one after the other, as whole turns and in order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn g10_g11_requests_at_once_are_served_one_after_the_other() {
+async fn g10_g11_concurrent_requests_run_in_turn() {
     for count in [2, 20] {
         let model =
             Recording::new(Scripted::new((0..count).map(|n| Step::text(format!("answer {n}")))));
@@ -1028,7 +1030,7 @@ async fn g10_g11_requests_at_once_are_served_one_after_the_other() {
 
 /// G7: a prompt of a megabyte.
 #[tokio::test]
-async fn g7_g9_a_long_prompt_goes_the_same_way() {
+async fn g7_g9_prompt_of_a_megabyte_is_parsed() {
     let (model, diary) = (model(), Diary::default());
     let session = fresh(&agent(&model, &diary)).await;
     let long = "wörter /unbound und mehr\n".repeat(40_000);

@@ -75,7 +75,7 @@ fn g4_mentions_are_not_parsed() {
 }
 
 #[test]
-fn g5_arguments_are_what_is_left_of_the_line() {
+fn g5_arguments_are_the_rest_of_the_line() {
     check_args("/x one  two", &[("x", "one  two")]);
     check_args("one /x two", &[("x", "one two")]);
     check_args("one /x", &[("x", "one")]);
@@ -92,7 +92,7 @@ fn g5_arguments_are_what_is_left_of_the_line() {
 }
 
 #[test]
-fn g7_a_token_may_stand_anywhere() {
+fn g7_token_is_found_anywhere_in_the_text() {
     check_all(&[
         ("/x", ("", "x")),
         ("/x tell me", ("tell me", "x")),
@@ -104,7 +104,7 @@ fn g7_a_token_may_stand_anywhere() {
 }
 
 #[test]
-fn g7_a_token_has_borders() {
+fn g7_token_needs_whitespace_around_it() {
     check_unchanged(&[
         "do it /x.",
         "(/x) hi",
@@ -132,7 +132,7 @@ fn g7_a_token_has_borders() {
 }
 
 #[test]
-fn g7_borders_are_the_whitespace_of_ecmascript() {
+fn g7_token_borders_are_ecmascript_whitespace() {
     for space in "\t\n\u{b}\u{c}\r \u{a0}\u{1680}\u{2000}\u{200a}\u{2028}\u{2029}\u{202f}\u{205f}\u{3000}\u{feff}"
         .chars()
     {
@@ -146,7 +146,7 @@ fn g7_borders_are_the_whitespace_of_ecmascript() {
 }
 
 #[test]
-fn g7_blanks_go_with_the_token() {
+fn g7_blanks_around_a_token_are_removed() {
     check_all(&[
         // At the start of a line.
         (" \t/x \t a", ("a", "x")),
@@ -165,7 +165,7 @@ fn g7_blanks_go_with_the_token() {
 }
 
 #[test]
-fn g7_other_whitespace_stays() {
+fn g7_other_whitespace_around_a_token_stays() {
     check_all(&[
         ("a\u{a0}/x\u{a0}b", ("a\u{a0}\u{a0}b", "x")),
         ("\u{3000}/x hi", ("\u{3000}hi", "x")),
@@ -193,7 +193,7 @@ fn g7_line_breaks_stay_inside_the_text() {
 }
 
 #[test]
-fn g7_tokens_stand_side_by_side() {
+fn g7_adjacent_tokens_are_found() {
     check_all(&[
         ("/x /y go", ("go", "x y")),
         ("/x /x go", ("go", "x x")),
@@ -211,7 +211,7 @@ fn g7_tokens_stand_side_by_side() {
 }
 
 #[test]
-fn g7_code_does_not_bind() {
+fn g7_tokens_in_code_do_not_bind() {
     check_unchanged(&[
         "```\n/x\n```",
         "~~~\n/x\n~~~",
@@ -241,7 +241,7 @@ fn g7_code_does_not_bind() {
 }
 
 #[test]
-fn g7_what_is_no_code_binds() {
+fn g7_tokens_in_unclosed_code_bind() {
     check_all(&[
         ("a ` /x", ("a `", "x")),
         ("` /x ``", ("` ``", "x")),
@@ -276,7 +276,7 @@ fn g7_a_backslash_makes_a_token_literal() {
 }
 
 #[test]
-fn g7_each_candidate_is_asked_for_once_in_text_order() {
+fn g7_each_candidate_is_looked_up_once_in_text_order() {
     let mut asked = vec![];
     let parsed = parse_tokens("/b /a\n/b/c `/d e` ` /f ` \\/g /a /é /h.", |name| {
         asked.push(name.to_owned());
@@ -288,7 +288,7 @@ fn g7_each_candidate_is_asked_for_once_in_text_order() {
 
 /// The time is linear in the text. With quadratic time this test would take hours.
 #[test]
-fn g7_long_texts_are_no_trouble() {
+fn g7_long_texts_are_parsed_in_linear_time() {
     const MANY: usize = 300_000;
     let runs: String = (1..1500).map(|length| "`".repeat(length) + " ").collect();
     for text in [
@@ -314,7 +314,7 @@ fn g7_long_texts_are_no_trouble() {
 }
 
 #[test]
-fn g7_cases_seen_elsewhere() {
+fn g7_published_parsing_cases_hold() {
     const BOUND: &str = "compact stop a b dup concise research-mode x_1";
     let cases: &[(&str, &str, (&str, &str))] = &[
         ("GP-001s", "/compact", ("", "compact")),
@@ -368,7 +368,7 @@ fn g7_cases_seen_elsewhere() {
 }
 
 #[test]
-fn g8_a_leading_command_comes_first() {
+fn g8_leading_command_is_recognised() {
     let check = |text: &str, expected: Option<(&str, &str)>| {
         let found = leading_command(text).map(|leading| (leading.name, leading.args_raw));
         assert_eq!(found, expected, "for {text:?}");
@@ -406,7 +406,7 @@ fn p3_any_whitespace_ends_the_name_of_a_command() {
 }
 
 #[test]
-fn g4_a_leading_mention_has_the_name_of_a_token() {
+fn g4_leading_mention_is_parsed_like_a_token() {
     for (text, expected) in [
         ("@weather NYC", Some(("weather", "NYC"))),
         (" @weather\n NYC \n now ", Some(("weather", "NYC \n now"))),
@@ -454,7 +454,7 @@ fn p3_arguments_are_quoted_as_in_a_shell() {
 }
 
 #[test]
-fn g20_a_skill_is_a_block_that_its_text_cannot_end() {
+fn g20_skill_text_cannot_close_its_block() {
     let check = |name: &str, text: &str, expected: &str| {
         assert_eq!(format_skill_message(name, text), expected);
     };
@@ -479,7 +479,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
     #[test]
-    fn g2_nothing_bound_nothing_changed(text in texts(), other in any::<String>()) {
+    fn g2_text_is_unchanged_if_no_name_is_bound(text in texts(), other in any::<String>()) {
         for text in [&text, &other] {
             let parsed = parse_tokens(text, |_| false);
             prop_assert!(matches!(parsed.text, Cow::Borrowed(same) if same == text));
@@ -488,7 +488,7 @@ proptest! {
     }
 
     #[test]
-    fn g7_does_what_the_slow_way_does(text in texts()) {
+    fn g7_parser_equals_the_slow_reference_parser(text in texts()) {
         let (mut asked, mut asked_slowly) = (vec![], vec![]);
         let parsed = parse_tokens(&text, |name| { asked.push(name.to_owned()); is_bound(name) });
         let tokens: Vec<_> =
@@ -500,7 +500,7 @@ proptest! {
     }
 
     #[test]
-    fn g7_what_has_no_bound_token_left_stays_as_it_is(text in texts()) {
+    fn g7_parsed_text_without_tokens_is_unchanged_by_a_second_parse(text in texts()) {
         let once = parse_tokens(&text, is_bound).text;
         let mut names = 0;
         let twice = parse_tokens(&once, |name| { names += usize::from(is_bound(name)); is_bound(name) });
@@ -516,7 +516,7 @@ proptest! {
     }
 
     #[test]
-    fn g20_a_skill_has_one_end(text in "[</ \u{200b}skilSKIL>&a]{0,40}") {
+    fn g20_skill_block_has_one_closing_tag(text in "[</ \u{200b}skilSKIL>&a]{0,40}") {
         let message = format_skill_message("n", &text);
         let said: String = message.to_lowercase().replace([' ', '\n', '\u{200b}'], "");
         prop_assert_eq!(said.matches("</skill").count(), 1);

@@ -38,7 +38,7 @@ async fn check(example: impl Future<Output = Result<String, Box<dyn Error>>>, ex
 }
 
 #[tokio::test]
-async fn a_gate_passes_asks_and_blocks() {
+async fn permission_gate_example_passes_asks_and_blocks() {
     check(permission_gate::run(), expect![[r#"
         asked: git {"args":"push"} <- mind-the-remote: others will see it
 
@@ -54,7 +54,7 @@ async fn a_gate_passes_asks_and_blocks() {
 }
 
 #[tokio::test]
-async fn an_observer_meters() {
+async fn metering_example_counts_tokens_and_cost() {
     check(
         metering::run(),
         expect![[r#"
@@ -66,7 +66,7 @@ async fn an_observer_meters() {
 }
 
 #[tokio::test]
-async fn a_cache_answers_in_the_tools_stead() {
+async fn result_cache_example_answers_instead_of_the_tool() {
     check(
         result_cache::run(),
         expect![[r#"
@@ -79,7 +79,7 @@ async fn a_cache_answers_in_the_tools_stead() {
 }
 
 #[tokio::test]
-async fn an_answer_is_given_in_the_persons_stead() {
+async fn auto_approve_example_answers_instead_of_the_person() {
     check(auto_approve::run(), expect![[r#"
         the person was asked:
         fetch {"host":"other.example"} <- zone: zone `network` asks at level `standard`
@@ -103,7 +103,7 @@ async fn an_answer_is_given_in_the_persons_stead() {
 }
 
 #[tokio::test]
-async fn a_tool_of_ones_own() {
+async fn tool_example_defines_a_tool() {
     check(tool::run(), expect![[r#"
         user: Remember the milk.
         call c1.1: append {"file":"todo.txt","line":"buy milk"}
@@ -118,7 +118,7 @@ async fn a_tool_of_ones_own() {
 }
 
 #[tokio::test]
-async fn a_skill_is_brought_in_by_name() {
+async fn skill_example_adds_a_skill_by_name() {
     check(
         skill::run(),
         expect![[r#"
@@ -140,7 +140,7 @@ async fn a_skill_is_brought_in_by_name() {
 }
 
 #[tokio::test]
-async fn the_model_calls_for_an_exposed_skill() {
+async fn exposed_skill_example_lets_the_model_call_a_skill() {
     check(exposed_skill::run(), expect![[r#"
         invoke_skill: Calls for a skill: its instructions or content come back as the result and hold for the rest of the conversation. Skills:
         - citations: How to cite sources. Call for it before writing on science.
@@ -155,7 +155,7 @@ async fn the_model_calls_for_an_exposed_skill() {
 }
 
 #[tokio::test]
-async fn subagents_by_config_and_by_function() {
+async fn subagent_example_uses_config_and_function() {
     check(subagent::run(), expect![[r#"
         user: @reviewer look at it, and tell me in German
         call c1.1: invoke_subagent {"name":"reviewer","prompt":"Review the folder."}
@@ -172,7 +172,7 @@ async fn subagents_by_config_and_by_function() {
 }
 
 #[tokio::test]
-async fn context_transforms_whole_and_by_message() {
+async fn context_transform_example_changes_lists_and_messages() {
     check(
         context_transform::run(),
         expect![[r#"
@@ -211,7 +211,7 @@ async fn context_transforms_whole_and_by_message() {
 }
 
 #[tokio::test]
-async fn compaction_of_ones_own() {
+async fn custom_compaction_example_gives_the_summary() {
     check(
         custom_compaction::run(),
         expect![[r#"
@@ -238,7 +238,7 @@ async fn compaction_of_ones_own() {
 }
 
 #[tokio::test]
-async fn p9_pop_is_an_extension_and_may_leave_a_compaction_in_force() {
+async fn p9_pop_example_keeps_an_earlier_compaction() {
     check(
         pop::run(),
         expect![[r#"
@@ -282,7 +282,7 @@ async fn check_pop(typed: &str, said: &str, chosen: &[usize], expected: Expect) 
 }
 
 #[tokio::test]
-async fn p9_a_pop_within_a_pop_is_part_of_its_summary() {
+async fn p9_nested_pop_is_part_of_the_outer_summary() {
     let typed = "Roses?|Spades?|Handles?|/pop|Boots?|/pop|Next?";
     let said = "Red.|Sharp.|Ash.|About handles.|Rubber.|About spades.|Plant.";
     check_pop(
@@ -304,7 +304,7 @@ async fn p9_a_pop_within_a_pop_is_part_of_its_summary() {
 }
 
 #[tokio::test]
-async fn p9_two_pops_side_by_side_both_stand() {
+async fn p9_two_separate_pops_both_stay() {
     let typed = "Roses?|Spades?|/pop|Handles?|Boots?|/pop|Next?";
     let said = "Red.|Sharp.|About spades.|Ash.|Rubber.|About boots.|Plant.";
     check_pop(
@@ -331,7 +331,7 @@ async fn p9_two_pops_side_by_side_both_stand() {
 }
 
 #[tokio::test]
-async fn p9_popping_to_the_first_turn_leaves_the_summary_alone() {
+async fn p9_pop_to_the_first_turn_leaves_only_the_summary() {
     check_pop(
         "Roses?|Spades?|/pop|Next?",
         "Red.|Sharp.|All of it.|Plant.",
@@ -365,7 +365,7 @@ async fn p9_without_turns_or_a_choice_nothing_is_popped() {
 }
 
 #[tokio::test]
-async fn p9_a_compaction_after_a_pop_takes_it_along() {
+async fn p9_compaction_after_a_pop_includes_it() {
     let typed = "Roses?|Spades?|/pop|Boots?|/compact Next?";
     let said = "Red.|Sharp.|About spades.|Rubber.|All of it.|Plant.";
     let shown = pop::talk(pop::from_messages, typed, said, [Said::Choice(1)]);
@@ -385,7 +385,7 @@ async fn p9_a_compaction_after_a_pop_takes_it_along() {
 }
 
 #[tokio::test]
-async fn four_hooks_on_directives() {
+async fn hook_recipes_example_runs_four_directive_hooks() {
     check(
         hook_recipes::run(),
         expect![[r#"
@@ -440,7 +440,7 @@ async fn four_hooks_on_directives() {
 }
 
 #[tokio::test]
-async fn a_subsystem_is_a_hook() {
+async fn hook_trait_example_defines_a_subsystem() {
     check(
         hook_trait::run(),
         expect![[r#"
@@ -467,7 +467,7 @@ async fn a_subsystem_is_a_hook() {
 }
 
 #[tokio::test]
-async fn commands_say_or_prompt() {
+async fn command_example_gives_a_status_or_a_prompt() {
     check(
         command::run(),
         expect![[r#"
@@ -486,7 +486,7 @@ async fn commands_say_or_prompt() {
 }
 
 #[tokio::test]
-async fn an_agent_behind_a_web_service() {
+async fn axum_service_example_serves_an_agent() {
     check(
         axum_service::run(),
         expect![[r#"

@@ -8,11 +8,9 @@ use cotter::{
     named,
     permission::Zone,
 };
-use cotter_test::{Said, Scripted, ScriptedUi, Step};
+use cotter_test::{Diary, Said, Scripted, ScriptedUi, Step, fresh, probe};
 use proptest::prelude::*;
 use serde_json::json;
-
-use crate::kit::{Diary, fresh, probe};
 
 /// One gate: its verdict, and the time of its answer.
 #[derive(Clone, Debug)]
@@ -136,7 +134,7 @@ proptest! {
 
     /// C2, L10: order never changes the result.
     #[test]
-    fn c2_the_strictest_verdict_stands_in_whatever_order(
+    fn c2_strictest_verdict_wins_in_any_order(
         (given, shuffled) in gates().prop_flat_map(|gates| (Just(gates.clone()), Just(gates).prop_shuffle()))
     ) {
         let strictest = given.iter().map(|gate| gate.says).max().unwrap_or(Says::Pass);

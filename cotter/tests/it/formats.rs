@@ -17,13 +17,13 @@ use cotter::{
     named,
     permission::Zone,
 };
-use cotter_test::{Said, Scripted, ScriptedUi, Step};
+use cotter_test::{Diary, Said, Scripted, ScriptedUi, Step, fresh, probe, spec};
 use serde_json::{Value, json};
 
-use crate::kit::{Diary, echo, fresh, probe, spec};
+use crate::kit::echo;
 
 #[tokio::test]
-async fn the_page_names_every_key_that_is_written() {
+async fn formats_page_names_every_key_of_a_session() {
     let agent = busy_agent();
     let session = fresh(&agent).await;
     let told = a_busy_session(&session).await;
@@ -32,7 +32,7 @@ async fn the_page_names_every_key_that_is_written() {
 }
 
 #[tokio::test]
-async fn the_page_names_what_is_called_by_name() {
+async fn formats_page_names_the_keys_of_commands_and_skills() {
     let agent = called_agent();
     let session = fresh(&agent).await;
     let mut events = session.events();

@@ -21,11 +21,11 @@ use cotter::{
         rule::{Rule, RuleKind},
     },
 };
-use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{Diary, Said, Scripted, ScriptedUi, Step, ending, fresh, probe, transcript};
 use expect_test::{Expect, expect};
 use serde_json::json;
 
-use crate::kit::{Diary, ending, every_point, fresh, probe, to_the_end};
+use crate::kit::{every_point, to_the_end};
 
 /// The way in which a handler fails.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -44,7 +44,7 @@ const ILLS: [Ill; 5] =
 type Later<R> = Pin<Box<dyn Future<Output = Result<R, String>> + Send>>;
 
 /// Makes a handler that fails; `late` is the answer it would have given.
-fn sick<P: Point, R: Send + 'static>(
+fn failing_handler<P: Point, R: Send + 'static>(
     ill: Ill,
     late: fn() -> R,
 ) -> impl Fn(At<P>) -> Later<R> + Send + Sync + 'static {
@@ -86,9 +86,10 @@ async fn check(register: impl Fn(AgentBuilder, Ill) -> AgentBuilder, expected: E
 
 /// L1: a failing gate on the prompt refuses the prompt.
 #[tokio::test(start_paused = true)]
-async fn l1_a_sick_gate_at_user_prompt_submit_refuses_the_prompt() {
+async fn l1_failed_gate_at_user_prompt_submit_refuses_the_prompt() {
     let gate = |builder: AgentBuilder, ill| {
-        builder.on(points::UserPromptSubmit, named("sick", sick(ill, || Admission::Pass)))
+        builder
+            .on(points::UserPromptSubmit, named("sick", failing_handler(ill, || Admission::Pass)))
     };
     check(gate, expect![[r##"
         # Errs: blocked: blocked: hook "sick" refused the prompt: out of order, 0 ran
@@ -101,9 +102,9 @@ async fn l1_a_sick_gate_at_user_prompt_submit_refuses_the_prompt() {
 
 /// L2, L10: a failing gate on a call blocks it, and the model is told why.
 #[tokio::test(start_paused = true)]
-async fn l2_a_sick_gate_at_tool_pre_blocks_the_call() {
+async fn l2_failed_gate_at_tool_pre_blocks_the_call() {
     let gate = |builder: AgentBuilder, ill| {
-        builder.on(ToolPre, named("sick", sick(ill, || Verdict::Pass)))
+        builder.on(ToolPre, named("sick", failing_handler(ill, || Verdict::Pass)))
     };
     check(gate, expect![[r##"
         # Errs: end_turn, 0 ran
@@ -134,9 +135,9 @@ async fn l2_a_sick_gate_at_tool_pre_blocks_the_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sick_gate_at_permission_ask_is_a_no() {
+async fn failed_gate_at_permission_ask_refuses_the_call() {
     let gate = |builder: AgentBuilder, ill| {
-        builder.on(points::PermissionAsk, named("sick", sick(ill, || Admission::Pass)))
+        builder.on(points::PermissionAsk, named("sick", failing_handler(ill, || Admission::Pass)))
     };
     check(gate, expect![[r#"
         # Errs: end_turn, 0 ran
@@ -167,10 +168,10 @@ async fn a_sick_gate_at_permission_ask_is_a_no() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sick_gate_at_turn_end_lets_the_model_stop() {
+async fn failed_gate_at_turn_end_lets_the_model_stop() {
     let gate = |builder: AgentBuilder, ill| {
         let late = || TurnEndVerdict::GoOn("you are not done".into());
-        builder.on(points::TurnEnd, named("sick", sick(ill, late)))
+        builder.on(points::TurnEnd, named("sick", failing_handler(ill, late)))
     };
     check(
         gate,
@@ -206,10 +207,10 @@ async fn a_sick_gate_at_turn_end_lets_the_model_stop() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sick_transform_at_user_prompt_submit_refuses_the_turn() {
+async fn failed_transform_at_user_prompt_submit_refuses_the_turn() {
     let transform = |builder: AgentBuilder, ill| {
         let late = || UserPromptSubmitChange::Prompt("late".into());
-        builder.transform(points::UserPromptSubmit, named("sick", sick(ill, late)))
+        builder.transform(points::UserPromptSubmit, named("sick", failing_handler(ill, late)))
     };
     check(transform, expect![[r##"
         # Errs: blocked: blocked: hook "sick" refused the prompt: out of order, 0 ran
@@ -221,9 +222,10 @@ async fn a_sick_transform_at_user_prompt_submit_refuses_the_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sick_transform_at_context_ends_the_run_and_is_named() {
+async fn failed_transform_at_context_ends_the_run_and_is_named() {
     let transform = |builder: AgentBuilder, ill| {
-        builder.transform(points::Context, named("sick", sick(ill, || ContextChange::Keep)))
+        builder
+            .transform(points::Context, named("sick", failing_handler(ill, || ContextChange::Keep)))
     };
     check(transform, expect![[r##"
         # Errs: error: context: hook "sick" failed to build the context: out of order, 0 ran
@@ -241,9 +243,9 @@ async fn a_sick_transform_at_context_ends_the_run_and_is_named() {
 
 /// L11: a failing rewrite does not let the original call through.
 #[tokio::test(start_paused = true)]
-async fn l11_a_sick_transform_at_tool_pre_refuses_the_call() {
+async fn l11_failed_transform_at_tool_pre_refuses_the_call() {
     let transform = |builder: AgentBuilder, ill| {
-        builder.transform(ToolPre, named("sick", sick(ill, || ToolPreChange::Keep)))
+        builder.transform(ToolPre, named("sick", failing_handler(ill, || ToolPreChange::Keep)))
     };
     check(transform, expect![[r##"
         # Errs: end_turn, 0 ran
@@ -275,10 +277,10 @@ async fn l11_a_sick_transform_at_tool_pre_refuses_the_call() {
 
 /// L3, L11: the tool ran, but its result is withheld.
 #[tokio::test(start_paused = true)]
-async fn l3_a_sick_transform_at_tool_post_withholds_the_result() {
+async fn l3_failed_transform_at_tool_post_withholds_the_result() {
     let transform = |builder: AgentBuilder, ill| {
         let late = || ToolPostChange::Result(Ok(ToolOutput::from("late")));
-        builder.transform(points::ToolPost, named("sick", sick(ill, late)))
+        builder.transform(points::ToolPost, named("sick", failing_handler(ill, late)))
     };
     check(transform, expect![[r#"
         # Errs: end_turn, 1 ran
@@ -309,9 +311,12 @@ async fn l3_a_sick_transform_at_tool_post_withholds_the_result() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sick_answer_leaves_the_question_to_the_person() {
+async fn failed_answer_hook_leaves_the_question_to_the_person() {
     let answer = |builder: AgentBuilder, ill| {
-        builder.answer(points::PermissionAsk, named("sick", sick(ill, || PermissionAnswer::Yes)))
+        builder.answer(
+            points::PermissionAsk,
+            named("sick", failing_handler(ill, || PermissionAnswer::Yes)),
+        )
     };
     check(answer, expect![[r#"
         # Errs: end_turn, 1 ran
@@ -374,7 +379,7 @@ async fn l10_a_plain_gate_that_errs_or_panics_blocks() {
 
 /// LM-017, L10: a handler that starts after a cancel is not called, and counts as a block.
 #[tokio::test]
-async fn l10_a_gate_that_comes_after_a_cancel_is_not_called() {
+async fn l10_gate_after_a_cancel_is_not_called() {
     let diary = Diary::default();
     let second = {
         let diary = diary.clone();
@@ -407,7 +412,7 @@ async fn l10_a_gate_that_comes_after_a_cancel_is_not_called() {
 /// A gate with the default limit of 5 s that waits an hour for a person is not late. A gate that works that
 /// long is late.
 #[tokio::test(start_paused = true)]
-async fn a_handlers_clock_stands_still_while_it_waits_for_a_person() {
+async fn time_limit_of_a_gate_pauses_while_it_waits_for_a_person() {
     struct Thinker;
     impl Ui for Thinker {
         fn present(&self) -> bool {
@@ -453,7 +458,7 @@ async fn a_handlers_clock_stands_still_while_it_waits_for_a_person() {
 
 /// A detached observer may take any time, because the run does not wait for it.
 #[tokio::test(start_paused = true)]
-async fn a_detached_observer_is_off_the_path_and_its_notes_come_later() {
+async fn detached_observer_does_not_delay_the_run_and_its_notes_come_later() {
     async fn slow(at: At<points::SessionStart>) {
         tokio::time::sleep(Duration::from_secs(2)).await;
         at.cx().note("late news");
@@ -486,7 +491,7 @@ fn observe(builder: AgentBuilder, point: PointId, ill: Option<Ill>) -> AgentBuil
         ($($point:ident)*) => {
             match (point, ill) {
                 $( (PointId::$point, Some(ill)) => {
-                    builder.observe(points::$point, named("sick", sick(ill, || ())))
+                    builder.observe(points::$point, named("sick", failing_handler(ill, || ())))
                 }
                 (PointId::$point, None) => {
                     let cancels = |at: At<points::$point>| async move { at.cx().cancel().cancel() };
@@ -531,7 +536,7 @@ async fn grand_tour(register: impl FnOnce(AgentBuilder) -> AgentBuilder) -> (Str
 
 /// L10, L20: no observer changes the conversation, and its failure is reported.
 #[tokio::test(start_paused = true)]
-async fn l10_a_sick_observer_changes_nothing_at_any_point() {
+async fn l10_failed_observer_changes_nothing_at_any_point() {
     let (well, _) = grand_tour(|builder| builder).await;
     for row in POINTS {
         for ill in [Ill::Errs, Ill::Panics, Ill::PanicsAtOnce, Ill::Hangs] {
@@ -557,7 +562,7 @@ async fn l10_a_sick_observer_changes_nothing_at_any_point() {
 
 /// LM-017: an observer that aborts the run and answers late changes no more than one that only aborts it.
 #[tokio::test(start_paused = true)]
-async fn an_observer_that_answers_after_a_cancel_changes_nothing_more() {
+async fn observer_that_ends_after_a_cancel_changes_nothing_more() {
     for row in POINTS {
         let ill = Some(Ill::AnswersAfterCancel);
         let (prompt, _) = grand_tour(|builder| observe(builder, row.id, None)).await;

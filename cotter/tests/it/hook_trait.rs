@@ -13,12 +13,12 @@ use cotter::{
     registry::subsystem::SubsystemFuture,
     tool::ToolFuture,
 };
-use cotter_test::{Recording, Scripted, Step, shown_event, transcript};
+use cotter_test::{Diary, Recording, Scripted, Step, ending, fresh, shown_event, spec, transcript};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::kit::{Diary, ending, fresh, spec, to_the_end};
+use crate::kit::to_the_end;
 
 /// A hook that writes down every call of its methods, with tools `NAME_look` and `NAME_write`.
 #[derive(Clone)]
@@ -203,7 +203,7 @@ async fn check_system(
 }
 
 #[tokio::test]
-async fn r3_the_system_prompt_in_its_order() {
+async fn r3_system_prompt_parts_have_a_fixed_order() {
     let model = Recording::new(Scripted::new((0..3).map(|_| Step::text("hi"))));
     let diary = Diary::default();
     let full = Agent::builder(model.clone())
@@ -279,7 +279,7 @@ async fn r3_the_system_prompt_in_its_order() {
 /// R4: hooks are told before an agent becomes visible and before it is removed. A second removal returns
 /// `false`, and no hook is told.
 #[tokio::test]
-async fn r4_agents_come_and_go_symmetrically() {
+async fn r4_hooks_see_agents_registered_and_unregistered_in_pairs() {
     let diary = Diary::default();
     let hook = Witness::new("a", &diary);
     let agent = Agent::builder(Scripted::new([])).hook(hook.clone()).build().unwrap();
@@ -329,7 +329,7 @@ async fn r4_agents_come_and_go_symmetrically() {
 /// R4: if a hook panics while an agent is built or registered, the agent does not exist, and no hook keeps
 /// state for it. A hook that panics while it is installed is not installed.
 #[tokio::test]
-async fn r4_r1_a_hook_that_panics_leaves_nothing_half_done() {
+async fn r4_r1_hook_that_panics_leaves_the_agents_unchanged() {
     let mut shown = String::new();
     for panics in ["build sub", "register sub", "unregister sub"] {
         let diary = Diary::default();
@@ -427,7 +427,7 @@ async fn r4_a_hook_that_cannot_be_installed_changes_no_agent() {
 /// R4: an agent is removed only after its run ends. Until then its hooks keep their state; afterwards nobody
 /// can call the agent.
 #[tokio::test]
-async fn r4_a_run_under_way_ends_before_its_agent_is_gone() {
+async fn r4_agent_is_removed_after_its_run_ends() {
     let diary = Diary::default();
     let hook = Witness::new("a", &diary);
     let (started, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
@@ -481,7 +481,7 @@ async fn r4_a_run_under_way_ends_before_its_agent_is_gone() {
 
 /// R4: a caller may stop waiting for the removal of an agent: the removal is completed all the same.
 #[tokio::test]
-async fn r4_a_dropped_wait_leaves_no_half_gone_agent() {
+async fn r4_removal_of_an_agent_completes_without_its_caller() {
     use futures_util::FutureExt;
     let diary = Diary::default();
     let hook = Witness::new("a", &diary);
@@ -516,7 +516,7 @@ impl Hook for Ear {
 
 /// R1, R8: a hook gets every event of a run and of its subagents, live and in order.
 #[tokio::test]
-async fn r1_r8_a_hook_hears_every_event_in_order() {
+async fn r1_r8_hook_gets_every_event_in_order() {
     let (diary, events) = (Diary::default(), Diary::default());
     let script = [
         Step::call("invoke_subagent", json!({"name": "sub", "prompt": "p"})),
@@ -610,7 +610,7 @@ impl Hook for Notebook {
 }
 
 #[tokio::test]
-async fn r11_a_hook_owns_tools_with_effects_and_parallel() {
+async fn r11_hook_provides_tools_with_effects_and_parallel_calls() {
     let hook = Notebook { diary: Diary::default(), gate: Arc::new(tokio::sync::Barrier::new(2)) };
     let script = [
         Step::call("recall", json!({"text": "a"}))
@@ -653,7 +653,7 @@ struct Held(#[expect(dead_code, reason = "it is only held")] Arc<()>);
 impl Hook for Held {}
 
 #[tokio::test]
-async fn r11_a_hook_goes_with_its_agent_though_it_has_a_main_session() {
+async fn r11_hook_is_dropped_with_its_agent_and_main_session() {
     let held = Arc::new(());
     let model = Scripted::new([Step::text("hello"), Step::text("again")]);
     let agent = Agent::builder(model).hook(Held(held.clone())).build().unwrap();

@@ -1,48 +1,32 @@
-//! Helpers of the tests in this folder: a diary of events, tools that write into it, a store that reports its
-//! use, runs read to their end, records as text.
+//! Helpers of the tests in this folder: handlers of every kind, a store that reports its use, runs read to
+//! their end, records as text.
 
 use std::{
     fmt::Write,
+    io::{Write as _, stdout},
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    sync::Arc,
+    thread,
 };
 
 use cotter::{
-    Agent, At, Command, Controls, FnTool, HookCx, Registry, Reply, Run, RunError, Session, Skill,
-    Subagent, Tool, ToolSpec, Verdict,
+    At, Command, Controls, FnTool, HookCx, Registry, Reply, Run, RunError, Skill, Subagent, Tool,
+    Verdict,
     history::{
         entry::SessionHeader,
         jsonl::JsonlStore,
+        message::{ContentPart, Usage},
         store::{Log, SessionSummary, Store, StoreError, StoreLine, StoredSession, SyncFuture},
     },
     hooks::points::ToolPre,
     invoke::{command::CommandCx, skill::SkillCx, subagent::SubagentCx},
+    model::{Model, ReplyStream, Request},
     named,
     permission::{Zone, facts::Facts},
 };
-use cotter_test::shown_event;
-use serde_json::{Value, json};
+use cotter_test::{Recording, Scripted, shown_event, spec};
+use serde_json::Value;
 use smol_str::SmolStr;
-
-/// The events of a test, in order. Clones write into the same diary.
-#[derive(Clone, Default)]
-pub(crate) struct Diary(Arc<Mutex<Vec<String>>>);
-
-impl Diary {
-    pub(crate) fn add(&self, what: impl Into<String>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(what.into());
-    }
-
-    pub(crate) fn lines(&self) -> Vec<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Returns all lines so far, each with a newline.
-    pub(crate) fn shown(&self) -> String {
-        self.lines().iter().map(|line| format!("{line}\n")).collect()
-    }
-}
 
 /// Passes every point to a macro. This is the only list of points in the tests.
 macro_rules! every_point {
@@ -55,52 +39,12 @@ macro_rules! every_point {
 
 pub(crate) use every_point;
 
-/// Makes a tool that takes any object, writes `NAME INPUT` into the diary and answers `NAME ran`.
-pub(crate) fn probe(name: &'static str, zone: Zone, diary: &Diary) -> impl Tool {
-    let diary = diary.clone();
-    FnTool::new(spec(name), move |permit| {
-        diary.add(format!("{name} {}", permit.input()));
-        async move { Ok(format!("{name} ran").into()) }
-    })
-    .touching(Facts::zone(zone))
-}
-
-/// Makes a parallel tool in the zone `safe` that takes as long as its input says (`ms`). It writes its start
-/// and its end into the diary.
-pub(crate) fn nap(diary: &Diary) -> impl Tool {
-    let diary = diary.clone();
-    FnTool::new(spec("nap"), move |permit| napping(permit, diary.clone()))
-        .parallel()
-        .touching(Facts::zone(Zone::Safe))
-}
-
-/// Makes a tool like `nap` that is not parallel: a barrier.
-pub(crate) fn solo(diary: &Diary) -> impl Tool {
-    let diary = diary.clone();
-    FnTool::new(spec("solo"), move |permit| napping(permit, diary.clone()))
-        .touching(Facts::zone(Zone::Safe))
-}
-
-async fn napping(
-    permit: cotter::Permit,
-    diary: Diary,
-) -> Result<cotter::ToolOutput, cotter::ToolError> {
-    diary.add(format!("{} starts", permit.call_id()));
-    tokio::time::sleep(Duration::from_millis(permit.input()["ms"].as_u64().unwrap_or(0))).await;
-    diary.add(format!("{} ends", permit.call_id()));
-    Ok(format!("{} rested", permit.call_id()).into())
-}
-
 /// Makes a tool that returns its input text.
 pub(crate) fn echo() -> impl Tool {
     FnTool::new(spec("echo"), |permit| async move {
         Ok(permit.input()["text"].as_str().unwrap_or("").into())
     })
     .touching(Facts::zone(Zone::Safe))
-}
-
-pub(crate) fn spec(name: &'static str) -> ToolSpec {
-    ToolSpec::new(name, format!("the tool {name}"), json!({"type": "object"}))
 }
 
 /// Makes an extension with a handler of every kind, all with one action: `/cmd`, `/dir`, `/skill`, `tool`,
@@ -161,18 +105,6 @@ pub(crate) async fn to_the_end(mut run: Run) -> (String, Result<Reply, RunError>
         let _ = writeln!(events, "{}", shown_event(&event));
     }
     (events, run.reply().await)
-}
-
-/// Returns the reason of a run's end, and its error.
-pub(crate) fn ending(reply: &Result<Reply, RunError>) -> String {
-    let reply = match reply {
-        Ok(reply) => reply,
-        Err(error) => &error.reply,
-    };
-    match &reply.error {
-        Some(failed) => format!("{}: {}: {}", reply.reason.as_str(), failed.code, failed.message),
-        None => reply.reason.as_str().into(),
-    }
 }
 
 /// Returns the lines of a session as JSON, without values that differ from run to run.
@@ -237,11 +169,6 @@ pub(crate) fn records(store: &dyn Store, id: &str) -> String {
         }
     }
     text
-}
-
-/// Makes a new session of the agent.
-pub(crate) async fn fresh(agent: &Agent) -> Session {
-    agent.new_session().await.expect("the store takes a new session")
 }
 
 /// Returns the session store in a folder.
@@ -322,20 +249,46 @@ impl Log for SpyLog {
     }
 }
 
-/// A pseudo-random number generator: equal seeds give equal numbers.
-pub(crate) struct Dice(u64);
+/// A scripted model that records its requests and has a known or unknown context window.
+#[derive(Clone)]
+pub(crate) struct Windowed(pub(crate) Recording<Scripted>, pub(crate) Option<u64>);
 
-impl Dice {
-    pub(crate) fn new(seed: u64) -> Self {
-        Dice(seed)
+impl Model for Windowed {
+    fn name(&self) -> &SmolStr {
+        self.0.name()
     }
 
-    /// Returns a number below `end`.
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % end.max(1)
+    fn stream(&self, request: Request) -> ReplyStream {
+        self.0.stream(request)
+    }
+
+    fn context_window(&self) -> Option<u64> {
+        self.1
+    }
+}
+
+/// Returns a usage of this many input tokens.
+pub(crate) fn used(tokens: u64) -> Usage {
+    Usage { input_tokens: tokens, ..Usage::default() }
+}
+
+/// Returns a small image.
+pub(crate) fn image() -> ContentPart {
+    ContentPart::Image { media_type: "image/png".into(), data: "AAAA".into() }
+}
+
+/// Prints a line for the parent process of a test.
+pub(crate) fn print_line(line: &str) {
+    let mut out = stdout().lock();
+    // The test harness may have left an unfinished line.
+    out.write_all(format!("\n{line}\n").as_bytes()).expect("the parent process reads");
+    out.flush().expect("the parent process reads");
+}
+
+/// Prints `now` and waits until the parent process kills this one.
+pub(crate) fn wait_for_kill() -> ! {
+    print_line("now");
+    loop {
+        thread::park();
     }
 }

@@ -13,15 +13,18 @@ use cotter::{
     named,
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Fault, FaultyStore, Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{
+    Diary, Fault, FaultyStore, Said, Scripted, ScriptedUi, Step, ending, fresh, probe, spec,
+    transcript,
+};
 use expect_test::expect;
 use serde_json::{Value, json};
 
-use crate::kit::{Diary, Moment, Spy, ending, fresh, plain_lines, probe, spec, to_the_end};
+use crate::kit::{Moment, Spy, plain_lines, to_the_end};
 
 /// B1, S26: the row is stored before the tool starts, and synced to disk if the call changes anything.
 #[tokio::test]
-async fn b1_s26_the_row_is_stored_before_the_tool_starts() {
+async fn b1_s26_ledger_row_is_stored_before_the_tool_starts() {
     let store = MemoryStore::new();
     let last = Arc::new(Mutex::new(None));
     let spy = {
@@ -60,7 +63,7 @@ async fn b1_s26_the_row_is_stored_before_the_tool_starts() {
 
 /// B1: after a failed append no tool runs, and the run ends with an error.
 #[tokio::test]
-async fn b1_a_store_that_takes_no_row_lets_no_tool_run() {
+async fn b1_no_tool_runs_if_the_ledger_row_cannot_be_stored() {
     let mut shown = String::new();
     for nth in 1..=6 {
         let (ran, end) = with_fault(Fault::Append(nth)).await;
@@ -101,7 +104,7 @@ async fn with_fault(fault: Fault) -> (Vec<String>, String) {
 
 /// L6: a run whose store fails still has one `session.end` for each `session.start`.
 #[tokio::test]
-async fn l6_session_end_fires_once_for_every_start_whatever_the_store_does() {
+async fn l6_session_end_fires_once_per_start_despite_store_errors() {
     let mut shown = String::new();
     for nth in 1..=5 {
         let diary = Diary::default();
@@ -142,7 +145,7 @@ async fn l6_session_end_fires_once_for_every_start_whatever_the_store_does() {
 
 /// S26: a call that ran when the store failed is never reported as cancelled.
 #[tokio::test]
-async fn s26_a_call_that_ran_into_a_failing_store_keeps_its_result() {
+async fn s26_call_that_ran_keeps_its_result_after_a_store_error() {
     let mut shown = String::new();
     for nth in 3..=7 {
         let diary = Diary::default();
@@ -181,7 +184,7 @@ async fn s26_a_call_that_ran_into_a_failing_store_keeps_its_result() {
 
 /// B1: a row names the hooks that were asked, and a table of the session has the name of every number.
 #[tokio::test]
-async fn b1_every_hook_a_row_names_stands_in_a_table() {
+async fn b1_every_hook_named_in_a_ledger_row_is_in_the_hook_table() {
     let diary = Diary::default();
     let agent = Agent::builder(Scripted::new([Step::call("risky", json!({})), Step::text("done")]))
         .ui(ScriptedUi::new([Said::Yes]))
@@ -219,7 +222,7 @@ async fn b1_every_hook_a_row_names_stands_in_a_table() {
 
 /// S27: rows are chained; a changed, missing or moved row is found.
 #[tokio::test]
-async fn s27_a_tampered_ledger_does_not_verify() {
+async fn s27_changed_ledger_does_not_verify() {
     let folder = tempfile::tempdir().unwrap();
     let diary = Diary::default();
     let calls = || Step::call("write", json!({"n": 1})).and_call("write", json!({"n": 2}));
@@ -261,7 +264,7 @@ async fn s27_a_tampered_ledger_does_not_verify() {
 
 /// S26: a call is asked, answered, started and finished, in this order and on record.
 #[tokio::test]
-async fn s26_a_call_is_asked_answered_started_finished() {
+async fn s26_records_of_a_call_are_question_answer_row_and_outcome() {
     let diary = Diary::default();
     let agent = Agent::builder(Scripted::new([Step::call("risky", json!({})), Step::text("done")]))
         .ui(ScriptedUi::new([Said::Yes]))

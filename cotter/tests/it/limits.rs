@@ -10,11 +10,11 @@ use cotter::{
     named,
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Scripted, Step, transcript};
+use cotter_test::{Diary, Scripted, Step, ending, fresh, spec, transcript};
 use expect_test::{Expect, expect};
 use serde_json::json;
 
-use crate::kit::{Diary, echo, ending, fresh, spec, to_the_end};
+use crate::kit::{echo, to_the_end};
 
 /// A model that never stops by itself.
 fn endless() -> Scripted {
@@ -52,7 +52,7 @@ async fn check(builder: AgentBuilder, expected: Expect) {
 
 /// L21, L6: `error` comes just before `session.end`, also for a limit.
 #[tokio::test]
-async fn l21_l6_a_run_takes_as_many_steps_as_it_may() {
+async fn l21_l6_run_ends_at_max_steps() {
     let builder = Agent::builder(endless()).limits(|limits| limits.max_steps = Some(3));
     check(
         builder,
@@ -69,7 +69,7 @@ async fn l21_l6_a_run_takes_as_many_steps_as_it_may() {
 }
 
 #[tokio::test]
-async fn l21_a_run_stops_when_its_money_is_spent() {
+async fn l21_run_ends_when_its_budget_is_spent() {
     let builder = Agent::builder(endless().priced(0.4));
     check(
         builder.limits(|limits| limits.max_budget_usd = Some(1.0)),
@@ -86,7 +86,7 @@ async fn l21_a_run_stops_when_its_money_is_spent() {
 }
 
 #[tokio::test]
-async fn l21_a_price_nobody_knows_ends_a_run_that_has_a_budget() {
+async fn l21_run_with_a_budget_ends_at_an_unknown_price() {
     let builder = Agent::builder(endless());
     check(
         builder.limits(|limits| limits.max_budget_usd = Some(1.0)),
@@ -104,7 +104,7 @@ async fn l21_a_price_nobody_knows_ends_a_run_that_has_a_budget() {
 
 /// L21: a fallback model without a price gets no request.
 #[tokio::test]
-async fn l21_a_fallback_without_a_price_is_not_asked() {
+async fn l21_fallback_model_without_a_price_gets_no_request() {
     let broken = Scripted::new([Step::error(ModelErrorKind::Auth)]).priced(0.1);
     let spare = Scripted::new([Step::text("hello")]).named("test/spare");
     let builder = Agent::builder(broken).fallback(spare.clone());
@@ -137,7 +137,7 @@ async fn l21_a_fallback_without_a_price_is_not_asked() {
 /// L21: a child spends its parent's budget. A child without a price gets no request, and its parent
 /// continues.
 #[tokio::test]
-async fn l21_a_child_without_a_price_is_not_asked() {
+async fn l21_child_model_without_a_price_gets_no_request() {
     let helper = Scripted::new([Step::text("hello")]).named("test/helper");
     let asked = helper.clone();
     let mention = Subagent::new("helper", move |cx: SubagentCx| {
@@ -168,7 +168,7 @@ async fn l21_a_child_without_a_price_is_not_asked() {
 
 /// L21, P8: a model without a price that a handler asks outside the conversation gets no request either.
 #[tokio::test]
-async fn l21_p8_a_question_aside_without_a_price_is_not_asked() {
+async fn l21_p8_complete_with_an_unpriced_model_sends_no_request() {
     let other = Scripted::new([Step::text("hello")]).named("test/other");
     let asked = other.clone();
     let ask = FnTool::new(spec("ask"), move |permit| {
@@ -225,7 +225,7 @@ async fn l21_a_compaction_without_a_price_ends_the_run() {
 
 /// L21: a price that is negative or not a finite number counts as unknown.
 #[tokio::test]
-async fn l21_what_is_no_price_is_an_unknown_one() {
+async fn l21_invalid_price_counts_as_unknown() {
     let mut shown = String::new();
     for price in [f64::NAN, f64::INFINITY, -1.0, 0.0] {
         let agent = Agent::builder(endless().priced(price))
@@ -245,7 +245,7 @@ async fn l21_what_is_no_price_is_an_unknown_one() {
 }
 
 #[tokio::test]
-async fn l21_a_run_stops_when_its_tokens_are_used_up() {
+async fn l21_run_ends_at_max_tokens() {
     let builder = Agent::builder(endless());
     check(
         builder.limits(|limits| limits.max_tokens = Some(250)),
@@ -262,7 +262,7 @@ async fn l21_a_run_stops_when_its_tokens_are_used_up() {
 }
 
 #[tokio::test]
-async fn l6_a_refusal_is_an_end_of_its_own() {
+async fn l6_refusal_is_its_own_end_reason() {
     let refusal = Step::text("I will not").and_stop(StopReason::Refusal);
     check(
         Agent::builder(Scripted::new([refusal])),
@@ -278,7 +278,7 @@ async fn l6_a_refusal_is_an_end_of_its_own() {
 
 /// A gate at `turn.end` may make the model continue, at most eight times in a row.
 #[tokio::test]
-async fn a_gate_sends_the_model_on_at_most_eight_times() {
+async fn turn_end_gate_continues_the_model_at_most_eight_times() {
     let diary = Diary::default();
     let pushy = {
         let diary = diary.clone();

@@ -17,7 +17,7 @@ fn agent(folder: &std::path::Path, replies: usize) -> Agent {
 
 /// P10: entries that are read on demand equal entries that are read at once.
 #[tokio::test]
-async fn a_session_opened_from_its_end_has_all_of_its_history() {
+async fn session_read_from_its_end_has_the_whole_history() {
     let folder = tempfile::tempdir().unwrap();
     let writer = agent(folder.path(), 203);
     let session = writer.new_session().await.unwrap();
@@ -101,7 +101,7 @@ proptest! {
     /// After any changes, the cached value of each block equals a new one, and each block is rendered once
     /// per key.
     #[test]
-    fn what_is_kept_is_what_would_be_made_anew(changes in changes()) {
+    fn cached_block_values_equal_fresh_ones(changes in changes()) {
         let (mut lists, mut n) = (vec![MessageList::default()], 0);
         let (made, mut asked) = (Cell::new(0), HashSet::new());
         let mut ask = |messages: &MessageList, key: &'static str| {

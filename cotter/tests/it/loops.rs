@@ -34,7 +34,7 @@ async fn a_prompt_gets_a_reply() {
 }
 
 #[tokio::test]
-async fn a_call_runs_and_its_result_goes_back() {
+async fn call_runs_and_its_result_is_sent_to_the_model() {
     let script = Scripted::new([Step::call("echo", json!({"text":"a"})), Step::text("done")]);
     let agent = Agent::builder(script).tool(echo()).build().unwrap();
     check(
@@ -55,7 +55,7 @@ fn no_a(call: &ToolPreEvent) -> Verdict {
 }
 
 #[tokio::test]
-async fn a_gate_refuses_and_the_model_is_told_why() {
+async fn refusal_reason_of_a_gate_reaches_the_model() {
     let script = Scripted::new([Step::call("echo", json!({"text":"a"})), Step::text("done")]);
     let agent = Agent::builder(script).tool(echo()).on(ToolPre, no_a).build().unwrap();
     check(agent, &["go"], expect![[r#"
@@ -67,7 +67,7 @@ async fn a_gate_refuses_and_the_model_is_told_why() {
 }
 
 #[tokio::test]
-async fn a_tool_speaks_under_its_own_name() {
+async fn note_of_a_tool_names_the_tool() {
     let spec = ToolSpec::new("tide", "knows the tide", json!({"type":"object"}));
     let speaks = FnTool::new(spec, |permit: Permit| async move {
         permit.cx().note("it turns at noon");
@@ -92,7 +92,7 @@ async fn a_tool_speaks_under_its_own_name() {
 }
 
 #[tokio::test]
-async fn a_gate_that_is_asked_again_before_an_approval_counts_is_heard_once() {
+async fn note_of_a_gate_that_is_asked_twice_is_sent_once() {
     let spec = ToolSpec::new("push", "pushes", json!({"type":"object"}));
     let push = FnTool::new(spec, |_| async { Ok("pushed".into()) });
     let warns = |_: &ToolPreEvent, cx: &Cx| {
@@ -118,7 +118,7 @@ async fn a_gate_that_is_asked_again_before_an_approval_counts_is_heard_once() {
 }
 
 #[tokio::test]
-async fn an_agent_without_a_place_reads_no_file() {
+async fn agent_without_a_workspace_reads_no_file() {
     let script =
         Scripted::new([Step::call("read", json!({"path":"/etc/hostname"})), Step::text("done")]);
     let agent = Agent::builder(script).tool(cotter::builtin::Read::default()).build().unwrap();

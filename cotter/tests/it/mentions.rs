@@ -13,12 +13,12 @@ use cotter::{
     named,
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Recording, Scripted, Step, transcript};
+use cotter_test::{Diary, Recording, Scripted, Step, ending, fresh, spec, transcript};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use tokio::sync::{Barrier, Notify};
 
-use crate::kit::{Diary, ending, fresh, records, spec, to_the_end};
+use crate::kit::{records, to_the_end};
 
 type Model = Recording<Scripted>;
 
@@ -72,7 +72,7 @@ async fn check_call(input: Value, expected: Expect) {
 }
 
 #[tokio::test]
-async fn g16_results_have_a_shape() {
+async fn g16_invoke_subagent_result_has_a_fixed_shape() {
     check_call(call("echo", "Oban \"pier\""), expect![[r#"ok: {"status":"success","data":{"subagent":"echo","content":"echo heard \"Oban \\\"pier\\\"\""}}"#]]).await;
     check_call(call("parts", ""), expect![[r#"
         ok: {"status":"success","data":{"subagent":"parts","content":"a\nb"}}
@@ -83,7 +83,7 @@ async fn g16_results_have_a_shape() {
 }
 
 #[tokio::test]
-async fn g16_what_is_unknown_or_fails_is_an_error_in_the_same_shape() {
+async fn g16_unknown_or_failed_subagent_is_an_error_of_the_same_shape() {
     check_call(call("nobody", "x"), expect![[r#"not_found: {"status":"error","message":"Subagent \"nobody\" is not registered. Use one of: echo, parts, none, fail, panic.","data":null}"#]]).await;
     check_call(
         call("fail", "x"),
@@ -99,7 +99,7 @@ async fn g16_what_is_unknown_or_fails_is_an_error_in_the_same_shape() {
 }
 
 #[tokio::test]
-async fn g16_the_tool_is_there_from_the_first_definition_to_the_last() {
+async fn g16_invoke_subagent_exists_while_subagents_are_defined() {
     let model = model((0..9).map(|_| Step::text("ok")));
     let agent = Agent::builder(model.clone()).tool_prefix("glove_").build().unwrap();
     let session = fresh(&agent).await;
@@ -175,7 +175,7 @@ async fn check_dispatch(prompt: &str, expected: Expect) {
 }
 
 #[tokio::test]
-async fn g4_a_leading_mention_may_call_at_once() {
+async fn g4_leading_mention_calls_the_subagent_in_dispatch_mode() {
     check_dispatch("@echo  When is\nhigh water?", expect![[r#"
         short_circuit -> echo heard "When is\nhigh water?"
         user: @echo  When is
@@ -198,7 +198,7 @@ async fn g4_a_leading_mention_may_call_at_once() {
 }
 
 #[tokio::test]
-async fn g4_other_mentions_do_not_call() {
+async fn g4_mention_within_the_text_does_not_call() {
     check_dispatch(
         "ask @echo about it",
         expect![[r#"
@@ -230,7 +230,7 @@ async fn g4_other_mentions_do_not_call() {
 
 /// A called subagent gets the prompt as it is stored: without tokens, after every rewrite.
 #[tokio::test]
-async fn g4_a_called_subagent_gets_the_prompt_as_hooks_left_it() {
+async fn g4_called_subagent_gets_the_prompt_after_hooks() {
     check_dispatch("@echo /shout what is /concise this", expect![[r#"
         short_circuit -> echo heard "what is this!"
         skill: <skill name="concise">
@@ -311,7 +311,7 @@ async fn g16_a_subagent_sees_only_its_prompt() {
 
 /// Several subagents run concurrently: each waits for all.
 #[tokio::test]
-async fn g16_several_subagents_work_at_once() {
+async fn g16_subagents_run_concurrently() {
     let all = Arc::new(Barrier::new(20));
     let wait = move |cx: SubagentCx| {
         let all = all.clone();
@@ -345,7 +345,7 @@ async fn g16_several_subagents_work_at_once() {
 
 /// Nothing is retried: a failing subagent is called once.
 #[tokio::test]
-async fn g16_nothing_is_retried() {
+async fn g16_failed_subagent_is_not_retried() {
     let diary = Diary::default();
     let fail = {
         let diary = diary.clone();
@@ -363,7 +363,7 @@ async fn g16_nothing_is_retried() {
 
 /// `child()` builds an agent under the parent's policy, ledger and budget.
 #[tokio::test]
-async fn g16_a_child_is_under_its_parents_policy_ledger_and_budget() {
+async fn g16_child_shares_policy_ledger_and_budget_of_its_parent() {
     let diary = Diary::default();
     let tool = {
         let diary = diary.clone();
@@ -419,7 +419,7 @@ async fn g16_a_child_is_under_its_parents_policy_ledger_and_budget() {
 
 /// A gate at `subagent.start` refuses; both points and both stream events report the same.
 #[tokio::test]
-async fn g16_l20_points_and_events_stand_round_a_subagent() {
+async fn g16_l20_subagent_has_start_and_end_points_and_events() {
     let diary = Diary::default();
     let gate = |started: &SubagentStartEvent| match started.prompt.contains("rm") {
         true => Admission::Block("too risky".into()),
@@ -468,7 +468,7 @@ async fn g16_l20_points_and_events_stand_round_a_subagent() {
 
 /// An abort ends subagents; their calls have results, and `subagent.end` fires.
 #[tokio::test]
-async fn g16_an_abort_ends_subagents_too() {
+async fn g16_abort_ends_subagents() {
     let (diary, waits) = (Diary::default(), Arc::new(Notify::new()));
     let hang = {
         let (waits, diary) = (waits.clone(), diary.clone());
@@ -514,7 +514,7 @@ async fn g16_an_abort_ends_subagents_too() {
 
 /// G4: data parts of a prompt belong to the task, and a long answer reaches the person whole.
 #[tokio::test]
-async fn g4_a_subagent_called_by_name_gets_data_and_gives_long_answers() {
+async fn g4_subagent_called_by_mention_gets_data_and_returns_long_answers() {
     let long = "word ".repeat(40_000);
     let answer = long.clone();
     let diary = Diary::default();

@@ -16,11 +16,11 @@ use cotter::{
     named,
     permission::Zone,
 };
-use cotter_test::{Recording, Scripted, Step, transcript};
+use cotter_test::{Diary, Recording, Scripted, Step, ending, fresh, probe, transcript};
 use expect_test::expect;
 use serde_json::json;
 
-use crate::kit::{Diary, ending, everywhere, fresh, probe};
+use crate::kit::everywhere;
 
 /// A directory with two models of one provider, and a key for that provider.
 #[derive(Clone)]
@@ -79,7 +79,7 @@ fn builder() -> AgentBuilder {
 
 /// P8: only the program, the operator and the person get a key. Other owners get none, from any handler.
 #[tokio::test]
-async fn p8_s28_keys_are_for_program_operator_and_person_only() {
+async fn p8_s28_only_program_operator_and_user_get_api_keys() {
     let owners = [
         Owner::embedder(),
         Owner::new(Origin::Operator, "settings"),
@@ -123,7 +123,7 @@ async fn p8_s28_keys_are_for_program_operator_and_person_only() {
 
 /// P8: a handle gets no key after its owner's registration is gone; a hook outside a run gets one.
 #[tokio::test]
-async fn p8_s28_a_handle_whose_hook_is_gone_gets_no_key() {
+async fn p8_s28_controls_of_a_removed_hook_get_no_api_key() {
     let kept: Arc<Mutex<Option<Controls>>> = Arc::default();
     let keeps = kept.clone();
     let agent = builder().models(Lab::new()).build().unwrap();
@@ -181,7 +181,7 @@ async fn p8_models_are_found_and_listed_by_name() {
 
 /// P8: without a directory no model is found, and an invalid name is shown as one line.
 #[test]
-fn p8_without_a_directory_nothing_is_found() {
+fn p8_no_model_is_found_without_a_directory() {
     let long = format!("lab/{}\n\u{1b}[31m", "x".repeat(200));
     let shown = |name: &str| ().find(name).map(|model| model.name().clone()).unwrap_err();
     expect![[r#"
@@ -193,7 +193,7 @@ fn p8_without_a_directory_nothing_is_found() {
 
 /// P8: `complete` and `set_model` accept the name of a model beyond the agent's own.
 #[tokio::test]
-async fn p8_a_model_that_was_found_is_asked_and_used() {
+async fn p8_model_found_by_name_works_in_complete_and_set_model() {
     let lab = Lab::new();
     let diary = Diary::default();
     let writes = diary.clone();
@@ -241,7 +241,7 @@ async fn p8_a_model_that_was_found_is_asked_and_used() {
 
 /// P8: a child agent sees the same directory: for its own model by name, and for its handlers.
 #[tokio::test]
-async fn p8_children_see_the_same_directory() {
+async fn p8_child_sees_the_model_directory_of_its_parent() {
     let lab = Lab::new();
     let diary = Diary::default();
     let writes = diary.clone();

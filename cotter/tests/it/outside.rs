@@ -10,11 +10,10 @@ use std::{
 };
 
 use cotter::{
-    Agent, HookCx, Origin, Owner, Session, Subagent, Workspace,
+    Agent, HookCx, Origin, Owner, Subagent, Workspace,
     hooks::{
         external::{ExternalHook, ExternalHookSpec, HookAnswer, HookFuture, HookRequest},
         points::{POINTS, PointId},
-        ui::{self, Question, QuestionAnswer, Ui},
     },
     model::ModelErrorKind,
     permission::{
@@ -23,12 +22,15 @@ use cotter::{
         verdict::Power,
     },
 };
-use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{
+    Diary, DiaryUi, Said, Scripted, ScriptedUi, Step, ending, fresh, probe, transcript,
+    working_agent,
+};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use tokio::sync::Barrier;
 
-use crate::kit::{Diary, ending, fresh, probe, records};
+use crate::kit::records;
 
 type Says = dyn Fn(&HookRequest) -> Result<Value, String> + Send + Sync;
 
@@ -58,7 +60,7 @@ fn read(point: PointId, said: &Value) -> Result<HookAnswer, String> {
     HookAnswer::read(point, said.as_object().expect("the test's answer is an object"))
 }
 
-fn called(name: &'static str) -> ExternalHookSpec {
+fn named_spec(name: &'static str) -> ExternalHookSpec {
     ExternalHookSpec { name: Some(name.into()), ..ExternalHookSpec::default() }
 }
 
@@ -84,39 +86,14 @@ fn owners() -> [(&'static str, Owner); 4] {
     ]
 }
 
-/// A person who answers from a script, and writes down messages and questions.
-struct Person {
-    scripted: ScriptedUi,
-    diary: Diary,
-}
-
-impl Ui for Person {
-    fn present(&self) -> bool {
-        true
-    }
-
-    fn ask(&self, question: Arc<Question>) -> ui::UiFuture<'_, Option<QuestionAnswer>> {
-        for call in &question.calls {
-            let asks = call.asks.iter().map(|ask| format!("{}: {}", ask.by, ask.reason));
-            let asks = asks.collect::<Vec<_>>().join("; ");
-            self.diary.add(format!("person asked: {} <- {asks}", call.preview));
-        }
-        self.scripted.ask(question)
-    }
-
-    fn notify(&self, text: &str) {
-        self.diary.add(format!("person told: {text}"));
-    }
-}
-
 /// Runs a session that passes every point, with one hook at one of them. Returns every event, one line each.
-async fn everything(point: PointId, owner: Owner, says: Arc<Says>) -> Vec<String> {
+async fn run_every_point(point: PointId, owner: Owner, says: Arc<Says>) -> Vec<String> {
     let diary = Diary::default();
     let calls = Step::call("risky", json!({"n": 1}))
         .and_call("no", json!({}))
         .and_call("invoke_subagent", json!({"name": "helper", "prompt": "help"}));
     let steps = ["done", "a summary", "bye", "more", "still more"].map(Step::text);
-    let person = Person { scripted: ScriptedUi::new(vec![Said::Yes; 8]), diary: diary.clone() };
+    let person = DiaryUi::new(vec![Said::Yes; 8], &diary);
     let agent = Agent::builder(Scripted::new([calls].into_iter().chain(steps)))
         .ui(person)
         .define_mention(Subagent::new("helper", |_| async { Ok("helped".into()) }))
@@ -127,7 +104,9 @@ async fn everything(point: PointId, owner: Owner, says: Arc<Says>) -> Vec<String
         .build()
         .unwrap();
     let hook = Fake { name: "hook", diary: Diary::default(), says };
-    agent.extend(owner, |unit| _ = unit.outside(point, called("hook"), Arc::new(hook))).unwrap();
+    agent
+        .extend(owner, |unit| _ = unit.outside(point, named_spec("hook"), Arc::new(hook)))
+        .unwrap();
     let session = fresh(&agent).await;
     for prompt in ["go", "/compact again"] {
         let reply = session.prompt(prompt).await;
@@ -167,7 +146,7 @@ fn difference(before: &[String], after: &[String]) -> String {
 
 /// Checks the effect of each answer at a point, for each origin. Origins with the same effect are grouped.
 async fn check(point: PointId, answers: &[Value], expected: Expect) {
-    let quiet = everything(point, user(), Arc::new(|_| Ok(json!({})))).await;
+    let quiet = run_every_point(point, user(), Arc::new(|_| Ok(json!({})))).await;
     let mut shown = String::new();
     let failure = json!("fails");
     for answer in answers.iter().chain([&failure]) {
@@ -180,7 +159,7 @@ async fn check(point: PointId, answers: &[Value], expected: Expect) {
                 _ if asked.payload["goneOn"].as_u64() > Some(0) => Ok(json!({})),
                 said => Ok(said.clone()),
             };
-            let happened = everything(point, owner, Arc::new(says)).await;
+            let happened = run_every_point(point, owner, Arc::new(says)).await;
             let difference = difference(&quiet, &happened);
             match rows.iter_mut().find(|(_, row)| *row == difference) {
                 Some((whose, _)) => *whose += &format!(", {who}"),
@@ -206,7 +185,7 @@ fn ask() -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l8_an_answer_at_tool_pre() {
+async fn l8_external_hook_answers_at_tool_pre() {
     let input = json!({"input": {"n": 2}});
     let both = json!({"input": {"n": 2}, "ask": "sure of 2?"});
     let result = json!({"result": "cached"});
@@ -330,7 +309,7 @@ async fn l8_an_answer_at_tool_pre() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l8_an_answer_at_tool_post() {
+async fn l8_external_hook_answers_at_tool_post() {
     let result = json!({"result": "[redacted]"});
     check(PointId::ToolPost, &[block(), ask(), result, words()], expect![[r#"
         {"continue":false,"reason":"not today"}
@@ -381,7 +360,7 @@ async fn l8_an_answer_at_tool_post() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l8_an_answer_at_user_prompt_submit() {
+async fn l8_external_hook_answers_at_user_prompt_submit() {
     let prompt = json!({"prompt": "go slowly"});
     check(PointId::UserPromptSubmit, &[block(), ask(), prompt, words()], expect![[r#"
         {"continue":false,"reason":"not today"}
@@ -530,7 +509,7 @@ async fn l8_an_answer_at_user_prompt_submit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l8_an_answer_at_permission_ask() {
+async fn l8_external_hook_answers_at_permission_ask() {
     let yes = json!({"answer": "yes"});
     let no = json!({"answer": "no", "reason": "not on Fridays"});
     let unsure = json!({"answer": "yes", "ask": "sure?"});
@@ -589,7 +568,7 @@ async fn l8_an_answer_at_permission_ask() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l8_an_answer_at_compact_pre() {
+async fn l8_external_hook_answers_at_compact_pre() {
     let summary = json!({"summary": "we went"});
     check(PointId::CompactPre, &[block(), ask(), summary, words()], expect![[r#"
         {"continue":false,"reason":"not today"}
@@ -655,7 +634,7 @@ async fn l8_an_answer_at_compact_pre() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l8_an_answer_at_subagent_start() {
+async fn l8_external_hook_answers_at_subagent_start() {
     check(PointId::SubagentStart, &[block(), ask(), words()], expect![[r#"
         {"continue":false,"reason":"not today"}
           user, granted, project, profile:
@@ -683,7 +662,7 @@ async fn l8_an_answer_at_subagent_start() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l8_an_answer_at_turn_end() {
+async fn l8_external_hook_answers_at_turn_end() {
     let on = json!({"goOn": "run the tests"});
     check(
         PointId::TurnEnd,
@@ -731,7 +710,7 @@ async fn l8_an_answer_at_turn_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l8_an_answer_at_session_start() {
+async fn l8_external_hook_answers_at_session_start() {
     check(
         PointId::SessionStart,
         &[block(), ask(), words()],
@@ -782,7 +761,7 @@ async fn l8_an_answer_at_session_start() {
 
 /// An answer at these points decides nothing; its output and context still reach the model.
 #[tokio::test(start_paused = true)]
-async fn l8_an_answer_where_nothing_is_decided() {
+async fn l8_external_hook_answers_at_observe_only_points_decide_nothing() {
     let decided = [
         PointId::ToolPre,
         PointId::ToolPost,
@@ -801,11 +780,12 @@ async fn l8_an_answer_where_nothing_is_decided() {
     let mut shown = String::new();
     for row in POINTS.iter().filter(|row| !decided.contains(&row.id)) {
         let _ = writeln!(shown, "{}", row.name);
-        let quiet = everything(row.id, user(), Arc::new(|_| Ok(json!({})))).await;
+        let quiet = run_every_point(row.id, user(), Arc::new(|_| Ok(json!({})))).await;
         for said in [Ok(everything_said.clone()), Err("out of order".to_owned()), Ok(words())] {
             for (_, owner) in owners() {
                 let (said, is_words) = (said.clone(), said == Ok(words()));
-                let happened = everything(row.id, owner, Arc::new(move |_| said.clone())).await;
+                let happened =
+                    run_every_point(row.id, owner, Arc::new(move |_| said.clone())).await;
                 let difference = difference(&quiet, &happened);
                 match is_words {
                     true => shown += &difference,
@@ -917,11 +897,11 @@ async fn l8_an_answer_where_nothing_is_decided() {
 }
 
 #[test]
-fn l8_context_is_not_for_hooks_outside() {
+fn l8_external_hook_at_context_is_refused() {
     let agent = Agent::builder(Scripted::new([])).build().unwrap();
     let hook = || Fake { name: "hook", diary: Diary::default(), says: Arc::new(|_| Ok(json!({}))) };
     let put = agent.extend(user(), |unit| {
-        unit.outside(PointId::Context, called("hook"), Arc::new(hook()));
+        unit.outside(PointId::Context, named_spec("hook"), Arc::new(hook()));
     });
     expect!["hook `hook`: `context` is for hooks in Rust and for scripts"]
         .assert_eq(&put.unwrap_err().to_string());
@@ -941,7 +921,7 @@ fn guard(
 /// Runs one call in a zone. Returns the diary, then the records.
 async fn guarded(zone: Zone, guards: Vec<Guard>) -> String {
     let diary = Diary::default();
-    let (agent, session) = call(zone, &diary, 1).await;
+    let (agent, session) = working_agent(zone, &diary, 1).await;
     put(&agent, &diary, guards);
     let _ = session.prompt("go").await;
     let result = transcript(&session);
@@ -957,21 +937,10 @@ fn put(agent: &Agent, diary: &Diary, guards: Vec<Guard>) {
             origin => Owner::new(origin.clone(), format!("{index}")),
         };
         let hook = Arc::new(Fake { name, diary: diary.clone(), says });
-        agent.extend(owner, |unit| _ = unit.outside(PointId::ToolPre, called(name), hook)).unwrap();
+        agent
+            .extend(owner, |unit| _ = unit.outside(PointId::ToolPre, named_spec(name), hook))
+            .unwrap();
     }
-}
-
-/// Makes an agent that calls `work {"n": 1}` in each of `runs` runs, with a person who says yes.
-async fn call(zone: Zone, diary: &Diary, runs: usize) -> (Agent, Session) {
-    let steps = (0..runs).flat_map(|_| [Step::call("work", json!({"n": 1})), Step::text("done")]);
-    let person = Person { scripted: ScriptedUi::new(vec![Said::Yes; runs]), diary: diary.clone() };
-    let agent = Agent::builder(Scripted::new(steps))
-        .ui(person)
-        .tool(probe("work", zone, diary))
-        .build()
-        .unwrap();
-    let session = fresh(&agent).await;
-    (agent, session)
 }
 
 /// Returns a hook that changes `{"n": from}` to `{"n": to}` and leaves other inputs unchanged.
@@ -1010,7 +979,7 @@ async fn l11_rewrites_are_applied_in_order_and_the_second_sees_the_first() {
 /// The verdict is about the input that runs. The hook is asked twice: with the other hooks, and on their
 /// result.
 #[tokio::test(start_paused = true)]
-async fn l11_who_only_judges_is_asked_once_more_on_what_runs() {
+async fn l11_gate_is_asked_again_about_the_rewritten_input() {
     let no_twos = |input: &Value| match input["n"] == 2 {
         true => json!({"continue": false, "reason": "no twos"}),
         false => json!({}),
@@ -1051,7 +1020,7 @@ async fn l11_who_only_judges_is_asked_once_more_on_what_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l11_who_would_change_again_what_others_made_blocks() {
+async fn l11_hook_that_undoes_the_rewrite_of_another_blocks() {
     let ones = guard("ones", user(), |input| match input["n"] == 1 {
         true => json!({}),
         false => json!({"input": {"n": 1}}),
@@ -1071,7 +1040,7 @@ async fn l11_who_would_change_again_what_others_made_blocks() {
 
 /// A hook that repeats its own change changes nothing, also when it is asked again after a person's yes.
 #[tokio::test(start_paused = true)]
-async fn l11_who_says_again_what_there_is_changes_nothing() {
+async fn l11_hook_that_repeats_its_rewrite_changes_nothing() {
     let always = |_: &Value| json!({"input": {"n": 2}});
     expect![[r#"
         always is asked about {"n":1}
@@ -1104,7 +1073,7 @@ async fn l11_who_says_again_what_there_is_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l11_who_answers_in_the_tools_stead_is_heard_also_after_a_question() {
+async fn l11_result_of_a_hook_is_used_after_a_question() {
     let cached = |_: &Value| json!({"result": "cached"});
     expect![[r#"
         cache is asked about {"n":1}
@@ -1144,16 +1113,16 @@ async fn l11_who_answers_in_the_tools_stead_is_heard_also_after_a_question() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s3_a_rewrite_without_its_grant_blocks_and_says_what_is_missing() {
+async fn s3_rewrite_without_a_grant_blocks_and_names_the_grant() {
     let mut shown = String::new();
     for owner in [project(), profile()] {
         shown += &guarded(Zone::Safe, vec![guard("rewrites", owner, makes(1, 2))]).await;
     }
     let diary = Diary::default();
     for power in [Power::Gate, Power::Observe] {
-        let (agent, session) = call(Zone::Safe, &diary, 1).await;
+        let (agent, session) = working_agent(Zone::Safe, &diary, 1).await;
         let (name, _, says) = guard("limited", user(), makes(1, 2));
-        let mut declared = called(name);
+        let mut declared = named_spec(name);
         declared.power = Some(power);
         let hook = Arc::new(Fake { name, diary: diary.clone(), says });
         agent.extend(user(), |unit| _ = unit.outside(PointId::ToolPre, declared, hook)).unwrap();
@@ -1190,9 +1159,9 @@ async fn s3_a_rewrite_without_its_grant_blocks_and_says_what_is_missing() {
 
 /// Call ids are unique only within a session: an answer in one session is not used in another.
 #[tokio::test(start_paused = true)]
-async fn s4_a_verdict_of_one_session_is_not_taken_for_another() {
+async fn s4_hook_verdict_of_one_session_does_not_count_in_another() {
     let diary = Diary::default();
-    let (agent, first) = call(Zone::Safe, &diary, 1).await;
+    let (agent, first) = working_agent(Zone::Safe, &diary, 1).await;
     let session = first.id().to_owned();
     let in_first = move |asked: &HookRequest| asked.payload["sessionId"] == session.as_str();
     let in_first = Arc::new(in_first);
@@ -1244,7 +1213,7 @@ impl ExternalHook for Together {
 
 /// Asked one after another, the hooks would wait until their limit, and block.
 #[tokio::test(start_paused = true)]
-async fn l10_ten_hooks_at_a_point_are_asked_at_the_same_time() {
+async fn l10_external_hooks_of_a_point_are_asked_concurrently() {
     for (owner, point) in [
         (user(), PointId::ToolPre),
         (project(), PointId::ToolPre),
@@ -1253,11 +1222,11 @@ async fn l10_ten_hooks_at_a_point_are_asked_at_the_same_time() {
         (project(), PointId::UserPromptSubmit),
     ] {
         let diary = Diary::default();
-        let (agent, session) = call(Zone::Safe, &diary, 1).await;
+        let (agent, session) = working_agent(Zone::Safe, &diary, 1).await;
         let barrier = Arc::new(Barrier::new(10));
         let put = agent.extend(owner, |unit| {
             for index in 0..10 {
-                let mut declared = called("hook");
+                let mut declared = named_spec("hook");
                 declared.name = Some(format!("hook{index}").into());
                 unit.outside(point, declared, Arc::new(Together(barrier.clone())));
             }
@@ -1278,7 +1247,7 @@ impl ExternalHook for Silent {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l7_a_hook_that_does_not_answer_in_time_blocks_and_an_observer_changes_nothing() {
+async fn l7_external_hook_that_times_out_blocks_unless_it_observes() {
     let mut shown = String::new();
     for (power, limit) in [
         (None, None),
@@ -1286,8 +1255,8 @@ async fn l7_a_hook_that_does_not_answer_in_time_blocks_and_an_observer_changes_n
         (Some(Power::Observe), None),
     ] {
         let diary = Diary::default();
-        let (agent, session) = call(Zone::Safe, &diary, 1).await;
-        let mut declared = called("silent");
+        let (agent, session) = working_agent(Zone::Safe, &diary, 1).await;
+        let mut declared = named_spec("silent");
         (declared.power, declared.limit) = (power, limit);
         let hook = Arc::new(Silent);
         agent.extend(user(), |unit| _ = unit.outside(PointId::ToolPre, declared, hook)).unwrap();
@@ -1312,16 +1281,16 @@ async fn l7_a_hook_that_does_not_answer_in_time_blocks_and_an_observer_changes_n
 
 /// The run does not wait for a detached hook, and its refusal has no effect.
 #[tokio::test(start_paused = true)]
-async fn l7_a_hook_off_the_path_holds_nothing_up_and_refuses_nothing() {
+async fn l7_detached_external_hook_neither_delays_nor_refuses() {
     let diary = Diary::default();
-    let (agent, session) = call(Zone::Safe, &diary, 1).await;
+    let (agent, session) = working_agent(Zone::Safe, &diary, 1).await;
     let refuses = guard("refuses", user(), |_| json!({"continue": false, "input": {"n": 2}}));
     let silent: Arc<dyn ExternalHook> = Arc::new(Silent);
     let refuses: Arc<dyn ExternalHook> =
         Arc::new(Fake { name: refuses.0, diary: diary.clone(), says: refuses.2 });
     let put = agent.extend(user(), |unit| {
         for (name, hook) in [("silent", silent), ("refuses", refuses)] {
-            let mut declared = called(name);
+            let mut declared = named_spec(name);
             declared.detached = true;
             unit.outside(PointId::ToolPre, declared, hook);
         }
@@ -1342,7 +1311,7 @@ async fn l7_a_hook_off_the_path_holds_nothing_up_and_refuses_nothing() {
 
 /// Checks the payload of a hook at every point.
 #[tokio::test(start_paused = true)]
-async fn l8_payloads_are_as_the_formats_say() {
+async fn l8_hook_payloads_match_the_formats_page() {
     #[derive(Clone, Default)]
     struct Told(Arc<Mutex<Vec<Value>>>);
     impl ExternalHook for Told {
@@ -1372,9 +1341,9 @@ async fn l8_payloads_are_as_the_formats_say() {
             |input: &Value| if input["n"] == 1 { json!({"input": {"n": 2}}) } else { json!({}) };
         let (name, _, says) = guard("rewrites", user(), add);
         let hook = Fake { name, diary: Diary::default(), says };
-        unit.outside(PointId::ToolPre, called(name), Arc::new(hook));
+        unit.outside(PointId::ToolPre, named_spec(name), Arc::new(hook));
         for row in POINTS.iter().filter(|row| row.id != PointId::Context) {
-            let mut declared = called("told");
+            let mut declared = named_spec("told");
             declared.name = Some(format!("told {}", row.name).into());
             declared.power = Some(Power::Observe);
             unit.outside(row.id, declared, Arc::new(told.clone()));

@@ -17,11 +17,13 @@ use cotter::{
         rule::{Rule, RuleKind},
     },
 };
-use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{
+    Diary, Said, Scripted, ScriptedUi, Step, fresh, nap, probe, solo, spec, transcript,
+};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-use crate::kit::{Diary, echo, fresh, nap, probe, records, solo, spec, to_the_end};
+use crate::kit::{echo, records, to_the_end};
 
 /// Runs one step of calls. Checks the transcript, then the records of each call.
 async fn check(builder: AgentBuilder, calls: Step, expected: Expect) {
@@ -92,7 +94,7 @@ async fn r5_a_tool_out_of_scope_is_neither_shown_nor_called() {
 }
 
 #[tokio::test]
-async fn input_that_does_not_fit_the_schema_gets_a_result_that_says_why() {
+async fn invalid_tool_input_gets_a_result_with_the_reason() {
     let calls = Step::call("add", json!({"a": 1}))
         .and_call("add", json!({"a": 1, "b": "two", "c": 3}))
         .and_call("add", json!("{\"a\": 1, \"b\""))
@@ -121,7 +123,7 @@ async fn input_that_does_not_fit_the_schema_gets_a_result_that_says_why() {
 
 /// C2, L11: rewrites chain in order, and the ledger has each with before and after. Gates see the last input.
 #[tokio::test]
-async fn c2_rewrites_chain_and_gates_see_what_will_run() {
+async fn c2_rewrites_chain_and_gates_see_the_final_input() {
     let diary = Diary::default();
     let seen = {
         let diary = diary.clone();
@@ -177,7 +179,7 @@ async fn c2_rewrites_chain_and_gates_see_what_will_run() {
 
 /// L11: the result of a rewrite is checked like the model's own input.
 #[tokio::test]
-async fn l11_a_rewrite_that_does_not_fit_the_schema_is_refused() {
+async fn l11_rewrite_with_invalid_input_is_refused() {
     let spoil = |_: &ToolPreEvent| ToolPreChange::Input(json!({"a": "x"}));
     let diary = Diary::default();
     let gate = {
@@ -204,7 +206,7 @@ async fn l11_a_rewrite_that_does_not_fit_the_schema_is_refused() {
 
 /// C2: the first block ends the chain.
 #[tokio::test]
-async fn c2_a_transform_can_veto_and_ends_the_chain() {
+async fn c2_block_of_a_transform_ends_the_chain() {
     let diary = Diary::default();
     let after = diary.clone();
     let next = move |_: &ToolPreEvent| {
@@ -233,7 +235,7 @@ async fn c2_a_transform_can_veto_and_ends_the_chain() {
 
 /// L11: floor and gates still judge a call that a hook answers for its tool.
 #[tokio::test]
-async fn l11_an_answer_in_the_tools_stead_is_judged_like_a_call() {
+async fn l11_floor_and_gates_decide_about_a_call_answered_by_a_hook() {
     let diary = Diary::default();
     let cache =
         |call: &ToolPreEvent| ToolPreChange::Answer(format!("cached {}", call.tool_name).into());
@@ -281,7 +283,7 @@ async fn l11_an_answer_in_the_tools_stead_is_judged_like_a_call() {
 
 /// L3, R6: a tool that fails, panics or returns an error has an ordinary result; `tool.post` sees each.
 #[tokio::test]
-async fn l3_r6_a_failed_tool_has_a_result_and_a_post() {
+async fn l3_r6_failed_tool_has_a_result_and_fires_tool_post() {
     let diary = Diary::default();
     let post = {
         let diary = diary.clone();
@@ -344,7 +346,7 @@ async fn l3_r6_a_failed_tool_has_a_result_and_a_post() {
 
 /// R6: `is_error` and the kind of error are in the stream events.
 #[tokio::test]
-async fn r6_is_error_and_its_kind_are_on_the_wire() {
+async fn r6_stream_events_have_is_error_and_its_kind() {
     let fails = |_| async { Err(ToolError::new(ToolErrorKind::NotFound, "no such thing")) };
     let tool = FnTool::new(spec("look"), fails).touching(Facts::zone(Zone::Safe));
     let agent = agent().tool(tool).build().unwrap();
@@ -387,7 +389,7 @@ async fn l11_a_transform_at_tool_post_rewrites_the_result() {
 
 /// L9: the output of a hook after a tool is a note with the hook's name, never "blocked".
 #[tokio::test]
-async fn l9_the_words_of_an_observer_come_with_the_next_request() {
+async fn l9_output_of_an_observer_is_a_note_in_the_next_request() {
     async fn lint(at: At<ToolPost>) {
         at.cx().output("2 warnings");
         at.cx().note("mind the style");
@@ -419,7 +421,7 @@ async fn l9_the_words_of_an_observer_come_with_the_next_request() {
 
 /// R7: parallel calls run concurrently up to a barrier; no read moves past a write.
 #[tokio::test(start_paused = true)]
-async fn r7_calls_run_side_by_side_up_to_a_barrier() {
+async fn r7_parallel_calls_run_concurrently_up_to_a_barrier() {
     let diary = Diary::default();
     let builder = agent().tool(nap(&diary)).tool(solo(&diary));
     let calls = Step::call("nap", json!({"ms": 30}))
@@ -522,7 +524,7 @@ async fn s28_a_long_result_is_capped_and_spilled_into_a_private_file() {
 
 /// The cap applies to a whole result, however many parts it has.
 #[tokio::test]
-async fn a_result_of_many_parts_keeps_to_the_cap() {
+async fn result_of_many_parts_is_capped_as_a_whole() {
     let parts = |_| async {
         let part = |_| ContentPart::Text("y".repeat(500));
         Ok(ToolOutput::from(Content::Parts((0..10).map(part).collect())))

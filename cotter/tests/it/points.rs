@@ -10,11 +10,11 @@ use cotter::{
         rule::{Rule, RuleKind},
     },
 };
-use cotter_test::{Recording, Said, Scripted, ScriptedUi, Step};
+use cotter_test::{Diary, Recording, Said, Scripted, ScriptedUi, Step, fresh, probe};
 use expect_test::expect;
 use serde_json::json;
 
-use crate::kit::{Diary, echo, every_point, fresh, probe};
+use crate::kit::{echo, every_point};
 
 /// Registers an observer that writes down every event of a point, with its payload.
 fn noting<P: Point>(diary: &Diary, builder: AgentBuilder, point: P) -> AgentBuilder {
@@ -96,7 +96,7 @@ async fn l1_every_point_fires_with_its_payload() {
 
 /// L10: without registrations nothing is added: the request is system prompt, messages and tools.
 #[tokio::test]
-async fn l10_with_nothing_registered_a_request_has_nothing_of_ours() {
+async fn l10_request_without_registrations_has_no_additions() {
     let call = Step::call("echo", json!({"text": "a"}));
     let model = Recording::new(Scripted::new([call, Step::text("done")]));
     let agent =

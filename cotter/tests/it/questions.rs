@@ -19,11 +19,11 @@ use cotter::{
         rule::{Rule, RuleKind},
     },
 };
-use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{Diary, Said, Scripted, ScriptedUi, Step, fresh, probe, spec, transcript};
 use expect_test::{Expect, expect};
 use serde_json::json;
 
-use crate::kit::{Diary, fresh, probe, records, spec};
+use crate::kit::records;
 
 /// Puts two calls that ask to a person. Checks the questions, the calls that ran, and the transcript.
 async fn check(said: Said, register: impl FnOnce(AgentBuilder) -> AgentBuilder, expected: Expect) {
@@ -73,7 +73,7 @@ async fn s4_one_question_lists_every_call_and_every_asker() {
 }
 
 #[tokio::test]
-async fn s4_calls_are_answered_one_by_one() {
+async fn s4_each_call_of_a_question_is_answered_separately() {
     check(
         Said::Each(vec![false, true]),
         |builder| builder,
@@ -95,7 +95,7 @@ async fn s4_calls_are_answered_one_by_one() {
 }
 
 #[tokio::test]
-async fn s4_a_no_carries_the_persons_words_to_the_model() {
+async fn s4_reason_of_a_no_reaches_the_model() {
     check(Said::No("use the other one".into()), |builder| builder, expect![[r#"
         risky {"n":1} <- zone: zone `external` asks at level `standard`
         risky {"n":2} <- zone: zone `external` asks at level `standard`
@@ -111,7 +111,7 @@ async fn s4_a_no_carries_the_persons_words_to_the_model() {
 }
 
 #[tokio::test]
-async fn s4_an_answer_to_another_question_is_a_no() {
+async fn s4_answer_with_another_question_id_refuses() {
     check(Said::WrongQuestion, |builder| builder, expect![[r#"
         risky {"n":1} <- zone: zone `external` asks at level `standard`
         risky {"n":2} <- zone: zone `external` asks at level `standard`
@@ -127,7 +127,7 @@ async fn s4_an_answer_to_another_question_is_a_no() {
 }
 
 #[tokio::test]
-async fn s4_an_answer_for_calls_as_they_are_not_is_a_no() {
+async fn s4_answer_with_wrong_digests_refuses() {
     check(
         Said::WrongDigest,
         |builder| builder,
@@ -148,7 +148,7 @@ async fn s4_an_answer_for_calls_as_they_are_not_is_a_no() {
 }
 
 #[tokio::test]
-async fn s4_no_answer_is_a_no() {
+async fn s4_missing_answer_refuses() {
     check(Said::Nothing, |builder| builder, expect![[r#"
         risky {"n":1} <- zone: zone `external` asks at level `standard`
         risky {"n":2} <- zone: zone `external` asks at level `standard`
@@ -164,7 +164,7 @@ async fn s4_no_answer_is_a_no() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s4_silence_past_the_limit_is_a_no() {
+async fn s4_answer_timeout_refuses() {
     let start = tokio::time::Instant::now();
     check(Said::Silence, |builder| builder, expect![[r#"
         risky {"n":1} <- zone: zone `external` asks at level `standard`
@@ -182,7 +182,7 @@ async fn s4_silence_past_the_limit_is_a_no() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_a_no_and_says_so() {
+async fn question_without_a_person_refuses_and_says_why() {
     check(Said::Yes, |builder| builder.ui(cotter::hooks::ui::Headless), expect![[r#"
         --
         --
@@ -197,7 +197,7 @@ async fn nobody_there_is_a_no_and_says_so() {
 
 /// A hook may answer in place of the person if only the zone asks.
 #[tokio::test]
-async fn a_hook_answers_what_zone_or_mode_asked() {
+async fn answer_hook_may_answer_a_question_of_the_zone() {
     let yes = |builder: AgentBuilder| {
         builder.answer(PermissionAsk, named("yes", |_: &Question| PermissionAnswer::Yes))
     };
@@ -222,7 +222,7 @@ async fn a_hook_answers_what_zone_or_mode_asked() {
 
 /// The strictest answer wins.
 #[tokio::test]
-async fn of_two_hooks_that_answer_the_stricter_stands() {
+async fn strictest_answer_of_two_hooks_wins() {
     let both = |builder: AgentBuilder| {
         builder.answer(PermissionAsk, named("yes", |_: &Question| PermissionAnswer::Yes)).answer(
             PermissionAsk,
@@ -248,7 +248,7 @@ async fn of_two_hooks_that_answer_the_stricter_stands() {
 
 /// If a gate or a rule asks, only the person may answer.
 #[tokio::test]
-async fn no_hook_answers_what_a_gate_or_a_rule_asked() {
+async fn answer_hook_cannot_answer_a_question_of_a_gate_or_rule() {
     let yes = || named("yes", |_: &Question| PermissionAnswer::Yes);
     let gate = |builder: AgentBuilder| {
         let asks = |_: &ToolPreEvent| Verdict::ask("sure?");
@@ -284,7 +284,7 @@ async fn no_hook_answers_what_a_gate_or_a_rule_asked() {
 }
 
 #[tokio::test]
-async fn a_gate_on_the_question_refuses_before_anybody_is_asked() {
+async fn permission_ask_gate_refuses_before_the_person_is_asked() {
     let quiet = |builder: AgentBuilder| {
         let gate = |_: &Question| Admission::block("no questions at night");
         builder.on(PermissionAsk, named("quiet", gate))
@@ -303,7 +303,7 @@ async fn a_gate_on_the_question_refuses_before_anybody_is_asked() {
 
 /// Mode `auto` asks no person: a call that would ask is refused.
 #[tokio::test]
-async fn mode_auto_asks_nobody() {
+async fn mode_auto_refuses_calls_that_would_ask() {
     check(Said::Yes, |builder| builder.mode(Mode::Auto), expect![[r#"
         --
         --
@@ -375,7 +375,7 @@ async fn s4_a_gate_registered_during_the_question_blocks() {
 
 /// S2: a yes to one question does not answer another that was never asked.
 #[tokio::test]
-async fn s4_a_gate_that_asks_only_now_refuses() {
+async fn s4_gate_that_asks_after_the_question_refuses() {
     let meanwhile = |agent: &Agent| {
         agent.on(ToolPre, named("late", |_: &ToolPreEvent| Verdict::ask("really?"))).unwrap();
     };
@@ -394,7 +394,7 @@ async fn s4_a_gate_that_asks_only_now_refuses() {
 }
 
 #[tokio::test]
-async fn s2_a_deny_rule_made_during_the_question_acts_at_once() {
+async fn s2_deny_rule_added_during_the_question_acts_at_once() {
     let meanwhile = |agent: &Agent| {
         let deny = |unit: &mut cotter::Registry| {
             unit.rule(Rule::parse(RuleKind::Deny, "risky").unwrap());
@@ -478,7 +478,7 @@ async fn s4_an_unrelated_registration_does_not_undo_a_yes() {
 
 /// S4: the digest binds session, call, tool definition, input and working folder.
 #[tokio::test]
-async fn s4_the_digest_changes_with_everything_an_answer_is_bound_to() {
+async fn s4_call_digest_binds_every_property_of_the_call() {
     let mut digests = vec![];
     let plain = ("risky", "n", "/project", "the tool risky");
     for (tool, input, folder, description) in [

@@ -26,11 +26,11 @@ use cotter::{
         tool_hook::{ToolCheck, ToolHook},
     },
 };
-use cotter_test::{Scripted, Step, transcript};
+use cotter_test::{Diary, Scripted, Step, fresh, probe, spec, transcript};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-use crate::kit::{Diary, echo, fresh, probe, spec};
+use crate::kit::echo;
 
 fn rule(kind: RuleKind, text: &str) -> Rule {
     Rule::parse(kind, text).expect("a rule")
@@ -67,7 +67,7 @@ async fn check_mid_step(change: fn(&Agent), expected: Expect) {
 
 /// S2: a permit needs a pass from the step's generation and no block from the current one.
 #[tokio::test]
-async fn s2_a_gate_registered_mid_step_blocks_the_calls_still_to_run() {
+async fn s2_gate_registered_during_a_step_blocks_the_remaining_calls() {
     let change = |agent: &Agent| {
         let gate = named("late", |_: &ToolPreEvent| Verdict::block("closed")).tools(["write"]);
         agent.on(ToolPre, gate).unwrap();
@@ -86,7 +86,7 @@ async fn s2_a_gate_registered_mid_step_blocks_the_calls_still_to_run() {
 }
 
 #[tokio::test]
-async fn s2_a_stricter_level_mid_step_acts_at_once() {
+async fn s2_stricter_level_during_a_step_acts_at_once() {
     let change = |agent: &Agent| {
         agent.extend(user(), |unit| _ = unit.level(Level::Strict)).unwrap();
     };
@@ -104,7 +104,7 @@ async fn s2_a_stricter_level_mid_step_acts_at_once() {
 }
 
 #[tokio::test]
-async fn s2_a_tool_removed_mid_step_does_not_run() {
+async fn s2_tool_removed_during_a_step_does_not_run() {
     check_mid_step(
         |agent| assert!(agent.undefine_tool("look")),
         expect![[r#"
@@ -124,7 +124,7 @@ async fn s2_a_tool_removed_mid_step_does_not_run() {
 
 /// S2: a call that the step's own generation refused stays refused, even if its gate is dropped meanwhile.
 #[tokio::test]
-async fn s2_dropping_a_gate_mid_step_loosens_nothing_of_that_step() {
+async fn s2_gate_removed_during_a_step_still_blocks_in_that_step() {
     let cell = Arc::new(OnceLock::<Agent>::new());
     let dropper = {
         let cell = cell.clone();
@@ -188,7 +188,7 @@ fn gate(unit: &mut Registry) {
 
 /// S2: within a session no file change loosens anything.
 #[test]
-fn s2_a_reload_that_drops_or_weakens_is_held() {
+fn s2_reload_that_removes_or_weakens_a_gate_is_held() {
     let nothing = |_: &mut Registry| {};
     check_reload(
         gate,
@@ -244,7 +244,7 @@ fn s2_a_reload_that_drops_or_weakens_is_held() {
 
 /// S2: a hook that can veto is also a gate.
 #[test]
-fn s2_a_reload_that_drops_a_vetoing_hook_is_held() {
+fn s2_reload_that_removes_a_vetoing_hook_is_held() {
     let check = |unit: &mut Registry| {
         unit.tool_hook(ToolHook::pre("no-prod", |_, _| ToolCheck::Block("prod".into())));
     };
@@ -260,7 +260,7 @@ fn s2_a_reload_that_drops_a_vetoing_hook_is_held() {
 
 /// S2: a reload may not add anything that lets more calls pass.
 #[test]
-fn s2_a_reload_that_adds_what_loosens_is_held() {
+fn s2_reload_that_adds_loosening_rules_is_held() {
     let yes = |unit: &mut Registry| {
         unit.answer(PermissionAsk, named("yes", |_: &Question| PermissionAnswer::Yes));
     };
@@ -343,7 +343,7 @@ async fn s2_a_held_reload_changes_nothing() {
 
 /// S2: the tightening parts of a held change act at once.
 #[tokio::test]
-async fn s2_of_a_held_reload_what_tightens_is_in_force() {
+async fn s2_tightening_parts_of_a_held_reload_act_at_once() {
     let diary = Diary::default();
     let tools = ["echo", "rm", "push"].map(|name| probe(name, Zone::Safe, &diary));
     let agent = tools.into_iter().fold(plain(), AgentBuilder::tool).build().unwrap();
@@ -376,7 +376,7 @@ async fn s2_of_a_held_reload_what_tightens_is_in_force() {
 
 /// S2: a gate with a known name and other code is not known to be as strict.
 #[test]
-fn s2_a_gate_that_runs_something_else_is_held() {
+fn s2_gate_with_new_code_is_held() {
     struct Yes;
     impl ExternalHook for Yes {
         fn ask(&self, _: HookRequest) -> HookFuture {
@@ -412,7 +412,7 @@ fn s2_a_gate_that_runs_something_else_is_held() {
 
 /// S2: until a person agrees, a gate with new code is asked beside the old one, and each may refuse.
 #[tokio::test]
-async fn s2_a_gate_that_became_another_is_asked_besides() {
+async fn s2_gate_with_new_code_is_asked_besides_the_old_one() {
     struct Says(&'static str);
     impl ExternalHook for Says {
         fn ask(&self, asked: HookRequest) -> HookFuture {
@@ -469,7 +469,7 @@ async fn s2_a_gate_that_became_another_is_asked_besides() {
 /// `disable`, `--without`: a hook that is disabled by name stays disabled, whenever it is registered.
 /// Disabling loosens, so a project may not do it.
 #[tokio::test]
-async fn s30_hooks_are_switched_off_by_name() {
+async fn s30_hooks_are_disabled_by_name() {
     let agent = plain().tool(echo()).build().unwrap();
     let project = Owner::new(Origin::Project, "hooks");
     agent
@@ -503,7 +503,7 @@ async fn s30_hooks_are_switched_off_by_name() {
 
 /// Several units take effect together or not at all, each in its old position.
 #[test]
-fn several_units_change_in_one_step() {
+fn several_units_are_reloaded_together() {
     let owner = |name: &str| Owner::new(Origin::User, name);
     let command = |name: &'static str| {
         move |unit: &mut Registry| _ = unit.define_command(Command::new(name, |_| async {}))
@@ -543,7 +543,7 @@ fn several_units_change_in_one_step() {
 
 /// S2: mode and level are compared by their effect.
 #[test]
-fn s2_a_looser_mode_or_level_is_held_whoever_says_it() {
+fn s2_looser_mode_or_level_of_any_origin_is_held() {
     let owner = |name: &str| Owner::new(Origin::User, name);
     let level = |level: Level| move |unit: &mut Registry| _ = unit.level(level);
     let agent = plain().build().unwrap();
@@ -586,7 +586,7 @@ fn s2_a_looser_mode_or_level_is_held_whoever_says_it() {
 
 /// A gate may move from one file to another. A gate with new code is held, and nothing else waits for it.
 #[test]
-fn s2_a_gate_moves_from_unit_to_unit() {
+fn s2_gate_may_move_between_units() {
     let owner = |name: &str| Owner::new(Origin::User, name);
     let agent = plain().build().unwrap();
     agent.extend(owner("settings"), gate).unwrap();
@@ -610,7 +610,7 @@ fn s2_a_gate_moves_from_unit_to_unit() {
 
 /// A reloaded unit keeps its position: the nearest of two modes is still the nearest.
 #[test]
-fn what_is_loaded_again_keeps_its_place() {
+fn reloaded_unit_keeps_its_position() {
     let owner = |name: &str| Owner::new(Origin::User, name);
     let agent = plain().build().unwrap();
     agent.extend(owner("settings"), |unit| _ = unit.mode(Mode::Plan)).unwrap();
@@ -621,7 +621,7 @@ fn what_is_loaded_again_keeps_its_place() {
 
 /// Unloading an owner removes all of its registrations, in one step.
 #[tokio::test]
-async fn unloading_drops_everything_of_an_owner() {
+async fn unload_removes_everything_of_an_owner() {
     let diary = Diary::default();
     let space = Owner::new(Origin::Space("deploy".into()), "deploy");
     let agent = plain().tool(echo()).build().unwrap();
@@ -651,7 +651,7 @@ async fn unloading_drops_everything_of_an_owner() {
 
 /// A unit loads whole or not at all.
 #[test]
-fn a_unit_with_an_error_leaves_nothing() {
+fn unit_with_an_error_registers_nothing() {
     let agent = plain().tool(echo()).build().unwrap();
     let kernel = agent.hooks();
     let project = Owner::new(Origin::Project, "settings.json");
@@ -691,7 +691,7 @@ async fn r2_a_tool_has_one_owner() {
 
 /// Kernel gates cannot be disabled.
 #[test]
-fn the_kernels_gates_stay() {
+fn kernel_gates_cannot_be_disabled() {
     let agent = plain().build().unwrap();
     let kernel = agent.hooks();
     assert_eq!(kernel[0].name, "project-roots");
@@ -707,7 +707,7 @@ fn the_kernels_gates_stay() {
 
 /// C1, C3, C4: hooks around tools, by name or glob, in order; disabled, removed, asked directly.
 #[tokio::test]
-async fn c1_c3_c4_tool_hooks_are_registered_run_and_taken_out() {
+async fn c1_c3_c4_tool_hooks_are_registered_run_and_removed() {
     let diary = Diary::default();
     let double = |_: &str, input: &Value| {
         let n = input["n"].as_i64().unwrap_or(0);
@@ -750,7 +750,7 @@ async fn c1_c3_c4_tool_hooks_are_registered_run_and_taken_out() {
 
 /// L20, R8: every hook that ran is reported: name, point, verdict, reason, duration.
 #[tokio::test]
-async fn l20_r8_events_show_each_hook_and_all_that_happens() {
+async fn l20_r8_events_report_every_hook_that_ran() {
     let agent = plain()
         .tool(echo())
         .on(ToolPre, named("no", |_: &ToolPreEvent| Verdict::block("not this")))
@@ -779,7 +779,7 @@ async fn l20_r8_events_show_each_hook_and_all_that_happens() {
 
 /// R8: a listener that does not read slows no run, and loses only the borders between texts.
 #[tokio::test]
-async fn r8_a_slow_listener_gets_every_event_with_texts_joined() {
+async fn r8_slow_listener_gets_every_event_with_joined_texts() {
     let long: String = (0..2000).map(|n| format!("{n} ")).collect();
     let agent = plain().build().unwrap();
     agent.set_model(Scripted::new([Step::text(long.clone())]));

@@ -16,11 +16,10 @@ use cotter::{
     permission::{Zone, facts::Facts},
     registry::change::{ChangeResult, RegistryChange},
 };
+use cotter_test::{fresh, spec};
 use futures_util::stream;
 use serde_json::json;
 use smol_str::SmolStr;
-
-use crate::kit::{fresh, spec};
 
 /// Two units whose parts all contain one version number: a tool's schema and a gate that passes only that
 /// number; a skill, a subagent, a command, a directive hook.
@@ -148,7 +147,7 @@ fn churn(agent: &Agent, n: u64) {
 /// G1, R4, C4: a thousand runs while other threads register, remove and replace. One step is shown one
 /// generation, and a call that was decided in another generation is refused, never run in part.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn g1_r4_c4_a_registry_in_motion_never_shows_half_a_generation() {
+async fn g1_r4_c4_concurrent_registrations_never_show_half_a_generation() {
     let disagreed = Arc::new(AtomicU64::new(0));
     let agent = Agent::builder(Reader(disagreed.clone())).build().unwrap();
     assert_eq!(agent.apply(both(0)), Ok(ChangeResult::Applied));
@@ -223,7 +222,7 @@ fn check(transcript: &str) {
 /// Hot reload: one session continues while everything is reloaded a thousand times. All parts of a request
 /// or a call are of one generation.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn hot_reload_a_session_reloads_a_thousand_times_and_never_sees_half_a_generation() {
+async fn hot_reload_a_thousand_times_never_shows_half_a_generation() {
     let disagreed = Arc::new(AtomicU64::new(0));
     let agent = Agent::builder(Reader(disagreed.clone())).build().unwrap();
     assert_eq!(agent.apply(both(0)), Ok(ChangeResult::Applied));

@@ -8,10 +8,8 @@ use cotter::{
     hooks::points::{ModelPost, ModelPostEvent},
     registry::change::RegistryChange,
 };
-use cotter_test::{Recording, Scripted, Step};
+use cotter_test::{Recording, Scripted, Step, fresh};
 use expect_test::{Expect, expect};
-
-use crate::kit::fresh;
 
 /// Loads the skills of a person's folder, given as name and description.
 fn skills(agent: &Agent, skills: &[(&'static str, &'static str)]) {
@@ -77,7 +75,7 @@ impl Told {
 }
 
 #[tokio::test]
-async fn hot_reload_leaves_what_is_before_the_conversation() {
+async fn hot_reload_keeps_the_lists_of_a_conversation_and_adds_a_note() {
     let told = Told::new(8).await;
     told.ask().await;
     skills(&told.agent, &[("two", "Second, better."), ("three", "Third.")]);
@@ -104,7 +102,7 @@ async fn hot_reload_leaves_what_is_before_the_conversation() {
 }
 
 #[tokio::test]
-async fn hot_reload_that_changes_nothing_that_is_shown_is_not_told() {
+async fn hot_reload_without_visible_changes_is_not_reported() {
     let told = Told::new(8).await;
     told.ask().await;
     skills(&told.agent, &[("one", "First."), ("two", "Second.")]);
@@ -120,7 +118,7 @@ async fn hot_reload_that_changes_nothing_that_is_shown_is_not_told() {
 }
 
 #[tokio::test]
-async fn after_a_compaction_and_in_a_new_session_the_lists_are_new() {
+async fn lists_are_rebuilt_after_a_compaction_and_in_a_new_session() {
     let mut told = Told::new(8).await;
     told.ask().await;
     skills(&told.agent, &[("two", "Second.")]);
@@ -143,7 +141,7 @@ async fn after_a_compaction_and_in_a_new_session_the_lists_are_new() {
 }
 
 #[tokio::test]
-async fn g11_what_a_program_registers_is_shown_at_once() {
+async fn g11_registration_of_the_program_is_shown_at_once() {
     let told = Told::new(8).await;
     told.ask().await;
     skills(&told.agent, &[("two", "Second.")]);

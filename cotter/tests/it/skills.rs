@@ -9,20 +9,16 @@ use cotter::{
         skill::{SkillCaller, SkillCx, create_skill_invoke_tool},
     },
 };
-use cotter_test::{Recording, Scripted, Step, transcript};
+use cotter_test::{Diary, Recording, Scripted, Step, ending, fresh, transcript};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-use crate::kit::{Diary, ending, files, fresh, plain_lines, to_the_end};
+use crate::kit::{files, image, plain_lines, to_the_end};
 
 type Model = Recording<Scripted>;
 
 fn model(steps: impl IntoIterator<Item = Step>) -> Model {
     Recording::new(Scripted::new(steps))
-}
-
-fn image() -> ContentPart {
-    ContentPart::Image { media_type: "image/png".into(), data: "AAAA".into() }
 }
 
 /// An agent with skills of every kind; `ask` and `tell` write their context into the diary.
@@ -79,7 +75,7 @@ async fn check(prompt: &str, expected: Expect) {
 }
 
 #[tokio::test]
-async fn g11_g13_r10_a_persons_skills_stand_before_the_message_in_text_order() {
+async fn g11_g13_r10_typed_skills_precede_the_message_in_text_order() {
     check(
         "/tell what\n/ask is this",
         expect![[r#"
@@ -103,7 +99,7 @@ async fn g11_g13_r10_a_persons_skills_stand_before_the_message_in_text_order() {
 }
 
 #[tokio::test]
-async fn g9_g13_a_skill_gets_the_text_as_hooks_left_it() {
+async fn g9_g13_skill_gets_the_text_after_hooks() {
     check(
         "/ask quietly /upper",
         expect![[r#"
@@ -120,7 +116,7 @@ async fn g9_g13_a_skill_gets_the_text_as_hooks_left_it() {
 }
 
 #[tokio::test]
-async fn g11_a_skill_named_twice_is_brought_in_twice() {
+async fn g11_skill_named_twice_is_added_twice() {
     check(
         "/tell /tell x",
         expect![[r#"
@@ -194,7 +190,7 @@ async fn g11_a_skill_that_fails_stores_nothing_of_the_turn() {
 }
 
 #[tokio::test]
-async fn g14_a_person_may_call_what_the_model_may_not() {
+async fn g14_unexposed_skill_is_callable_only_by_a_person() {
     check(
         "/tell x",
         expect![[r#"
@@ -228,7 +224,7 @@ async fn check_call(input: Value, expected: Expect) {
 }
 
 #[tokio::test]
-async fn g13_g15_the_model_gets_text_in_a_shape() {
+async fn g13_g15_invoke_skill_returns_text_in_a_fixed_shape() {
     check_call(
         json!({"name": "ask", "args": "Oban \"pier\""}),
         expect![[r#"
@@ -246,7 +242,7 @@ async fn g13_g15_the_model_gets_text_in_a_shape() {
 }
 
 #[tokio::test]
-async fn g12_g15_the_model_gets_text_parts_joined_and_renderers_all_of_them() {
+async fn g12_g15_invoke_skill_joins_text_parts_and_keeps_all_for_renderers() {
     check_call(json!({"name": "parts"}), expect![[r#"
         ok: {"status":"success","data":{"skill":"parts","content":"a\nb"}}
         shown: {"skill":"parts","parts":[{"type":"text","text":"a"},{"type":"image","mediaType":"image/png","data":"AAAA"},{"type":"text","text":"b"}]}"#]]).await;
@@ -257,7 +253,7 @@ async fn g12_g15_the_model_gets_text_parts_joined_and_renderers_all_of_them() {
 }
 
 #[tokio::test]
-async fn g15_what_is_unknown_unexposed_or_fails_is_an_error_in_the_same_shape() {
+async fn g15_unknown_unexposed_or_failed_skill_is_an_error_of_the_same_shape() {
     check_call(json!({"name": "tell"}), expect![[r#"not_found: {"status":"error","message":"Skill \"tell\" is not available. Use one of: ask, parts, picture, empty, fail, panic.","data":null}"#]]).await;
     check_call(json!({"name": "nö\u{1b}[2J\nIgnore"}), expect![[r#"not_found: {"status":"error","message":"Skill \"nö\\u{1b}[2J\\nIgnore\" is not available. Use one of: ask, parts, picture, empty, fail, panic.","data":null}"#]]).await;
     check_call(
@@ -286,7 +282,7 @@ fn offered(model: &Model, request: usize) -> String {
 }
 
 #[tokio::test]
-async fn g14_the_tool_lists_exposed_skills_and_follows_them() {
+async fn g14_invoke_skill_lists_the_exposed_skills() {
     let model = model((0..9).map(|_| Step::text("ok")));
     let agent = Agent::builder(model.clone()).tool_prefix("glove_").build().unwrap();
     let session = fresh(&agent).await;
@@ -368,7 +364,7 @@ async fn c12_skills_are_registered_unregistered_found_and_listed() {
 }
 
 #[tokio::test]
-async fn g14_a_long_list_of_skills_keeps_to_its_budget() {
+async fn g14_long_skill_list_stays_within_its_budget() {
     let model = model([Step::text("ok")]);
     let long = "words ".repeat(300);
     let mut builder = Agent::builder(model.clone());
@@ -415,7 +411,7 @@ async fn g11_g15_a_huge_skill_is_capped() {
 
 /// G20: the helper functions alone.
 #[test]
-fn g20_helpers_are_there_for_those_who_build_their_own() {
+fn g20_public_helpers_work_alone() {
     let parsed = parse_tokens("/a b /c", |name| name == "a");
     assert_eq!((&*parsed.text, parsed.tokens.len()), ("b /c", 1));
     assert_eq!(format_skill_message("a", "A"), "<skill name=\"a\">\nA\n</skill>");
@@ -433,7 +429,7 @@ fn g20_helpers_are_there_for_those_who_build_their_own() {
 
 /// G22: flags in the transcript tell a renderer the kind of each message, also after reopening.
 #[tokio::test]
-async fn g22_injections_are_marked_in_the_file() {
+async fn g22_injected_skills_are_marked_in_the_session_file() {
     let folder = tempfile::tempdir().unwrap();
     let steps = ["ok", "a summary", "ok"].map(Step::text);
     let agent = Agent::builder(model(steps))
@@ -477,7 +473,7 @@ async fn g22_injections_are_marked_in_the_file() {
 }
 
 #[tokio::test]
-async fn g11_l20_a_skill_is_an_event_whoever_calls_for_it() {
+async fn g11_l20_skill_of_a_person_or_the_model_is_an_event() {
     let steps = [Step::call("invoke_skill", json!({"name": "ask"})), Step::text("ok")];
     let agent = with_skills(Agent::builder(model(steps)), &Diary::default());
     let session = fresh(&agent).await;

@@ -16,12 +16,14 @@ use cotter::{
     named,
     permission::Zone,
 };
-use cotter_test::{Recording, Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{
+    Diary, Recording, Said, Scripted, ScriptedUi, Step, ending, fresh, probe, transcript,
+};
 use expect_test::expect;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use crate::kit::{Diary, echo, ending, files, fresh, plain_lines, probe};
+use crate::kit::{echo, files, plain_lines};
 
 fn fields(value: Value) -> Map<String, Value> {
     match value {
@@ -70,7 +72,7 @@ fn builder(diary: &Diary) -> cotter::AgentBuilder {
 
 /// P10: a session is equal, line by line, in every store and after reopening.
 #[tokio::test]
-async fn p10_memory_and_files_keep_the_same_lines() {
+async fn p10_memory_store_and_file_store_have_equal_lines() {
     let (folder, diary) = (tempfile::tempdir().unwrap(), Diary::default());
     let memory = MemoryStore::new();
     let in_memory = builder(&diary).store(shared(&memory)).build().unwrap();
@@ -120,7 +122,7 @@ async fn p10_memory_and_files_keep_the_same_lines() {
 
 /// P10: leaf, labels, names and custom entries survive reopening; a fork is independent.
 #[tokio::test]
-async fn p10_leaf_labels_and_entries_survive_and_a_fork_goes_its_own_way() {
+async fn p10_leaf_labels_and_entries_survive_and_a_fork_is_independent() {
     let (folder, diary) = (tempfile::tempdir().unwrap(), Diary::default());
     let agent = builder(&diary).store(files(folder.path())).build().unwrap();
     let session = fresh(&agent).await;
@@ -171,7 +173,7 @@ async fn p10_leaf_labels_and_entries_survive_and_a_fork_goes_its_own_way() {
 }
 
 #[tokio::test]
-async fn custom_entries_need_a_type_that_is_not_the_cores() {
+async fn custom_entry_with_a_core_type_is_refused() {
     let agent = Agent::builder(Scripted::new([])).build().unwrap();
     let session = fresh(&agent).await;
     let mut shown = String::new();
@@ -207,7 +209,7 @@ proptest! {
 
     /// P10: an extension's fields come back unchanged, whatever their names.
     #[test]
-    fn p10_custom_entries_come_back_as_they_were(
+    fn p10_custom_entries_are_read_back_unchanged(
         kind in "\\PC{1,12}", keys in prop::collection::vec((".{0,6}", ".{0,12}"), 0..6)
     ) {
         let core = ["type", "id", "parentId", "timestamp"];
@@ -240,7 +242,7 @@ proptest! {
 
 /// Every call has one result, even if a person moved the leaf between calls and their results.
 #[tokio::test]
-async fn a_prompt_after_a_move_into_the_middle_of_a_step_finds_its_calls_closed() {
+async fn prompt_after_a_move_into_a_step_finds_its_calls_closed() {
     let calls = Step::call("echo", json!({"text": "a"})).and_call("echo", json!({"text": "b"}));
     let model = Recording::new(Scripted::new([calls, Step::text("done"), Step::text("again")]));
     let agent = Agent::builder(model.clone()).tool(echo()).build().unwrap();
@@ -306,7 +308,7 @@ async fn s28_session_files_and_their_folder_are_private() {
 
 /// S29, S28: one function makes every foreign byte visible, one redactor removes secrets.
 #[test]
-fn s29_s28_what_is_shown_is_visible_and_what_leaves_is_redacted() {
+fn s29_s28_shown_text_is_escaped_and_exported_text_is_redacted() {
     use cotter::text::{redact::Redactor, show, show_line};
     let foreign = "a\u{1b}[2J\u{202e}b\u{200b}c\u{e0041}\u{9b}d\r\n\te";
     assert_eq!(show(foreign), "a\\u{1b}[2J\\u{202e}b\\u{200b}c\\u{e0041}\\u{9b}d\\u{d}\n\te");
@@ -319,14 +321,14 @@ fn s29_s28_what_is_shown_is_visible_and_what_leaves_is_redacted() {
 /// P10: after a full disk no line is stored twice, and the ledger is in order.
 #[tokio::test]
 #[cfg(target_os = "linux")]
-async fn p10_what_was_not_written_whole_is_taken_back() {
+async fn p10_incomplete_append_is_truncated() {
     use std::process::Command;
     const INSIDE: &str = "COTTER_TEST_SMALL_DISK";
     let Ok(folder) = std::env::var(INSIDE) else {
         // A separate process, because the limit of four kilobytes per file applies to a whole process.
         let folder = tempfile::tempdir().unwrap();
         let shell = "trap '' XFSZ; ulimit -S -f 8; exec \"$0\" \"$@\"";
-        let name = "stores::p10_what_was_not_written_whole_is_taken_back";
+        let name = "stores::p10_incomplete_append_is_truncated";
         let inside = Command::new("sh")
             .args(["-c", shell])
             .arg(std::env::current_exe().unwrap())

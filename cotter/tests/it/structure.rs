@@ -122,7 +122,7 @@ fn b1_only_the_pipeline_makes_permits() {
 }
 
 #[test]
-fn the_loop_is_one_screen() {
+fn agent_loop_fits_one_screen() {
     let source = read(&package().join("src/run/agent_loop.rs"));
     let start = source.find("    async fn run_to_exit(").expect("the loop is called `run_to_exit`");
     let body = source[start..].split("\n    }\n").next().expect("it ends");

@@ -11,13 +11,13 @@ use cotter::{
     history::message::{AssistantPart, StopReason, Usage},
     model::{Delta, Model, ReplyStream, Request},
 };
-use cotter_test::{Recording, transcript};
+use cotter_test::{Recording, ending, fresh, transcript};
 use expect_test::{Expect, expect};
 use futures_util::{StreamExt, stream};
 use serde_json::json;
 use smol_str::SmolStr;
 
-use crate::kit::{ending, files, fresh, to_the_end};
+use crate::kit::{files, to_the_end};
 
 /// A model that sends exactly these pieces, one reply at a time; then only `ok`.
 #[derive(Clone)]
@@ -133,7 +133,7 @@ async fn two_thoughts_have_a_signature_each() {
 }
 
 #[tokio::test]
-async fn what_is_thought_after_a_signature_is_another_thought() {
+async fn thinking_after_a_signature_is_a_new_thought() {
     check(
         vec![thinks("a"), signed("s1"), thinks("b"), text("so")],
         expect![[r#"
@@ -153,7 +153,7 @@ async fn what_is_thought_after_a_signature_is_another_thought() {
 }
 
 #[tokio::test]
-async fn a_signature_alone_stands_for_thinking_that_is_not_shown() {
+async fn signature_without_text_is_hidden_thinking() {
     check(
         vec![signed("h1"), signed("h2"), text("so")],
         expect![[r#"
@@ -206,7 +206,7 @@ async fn a_signature_alone_stands_for_thinking_that_is_not_shown() {
 }
 
 #[tokio::test]
-async fn an_empty_signature_signs_nothing() {
+async fn empty_signature_is_ignored() {
     check(
         vec![thinks("a"), signed(""), thinks("b"), text("so"), signed("")],
         expect![[r#"
@@ -224,7 +224,7 @@ async fn an_empty_signature_signs_nothing() {
 }
 
 #[tokio::test]
-async fn thinking_without_a_word_may_be_signed() {
+async fn empty_thinking_may_have_a_signature() {
     check(
         vec![thinks(""), signed("s"), text("so")],
         expect![[r#"
@@ -242,7 +242,7 @@ async fn thinking_without_a_word_may_be_signed() {
 
 /// Calls stay in their position between thoughts.
 #[tokio::test]
-async fn thoughts_between_calls_stay_where_they_came() {
+async fn thoughts_between_calls_keep_their_position() {
     let call = |id: &str| Delta::Call { id: id.into(), name: "none".into(), input: json!({}) };
     let called = Delta::Done { stop_reason: StopReason::ToolUse, usage: Usage::default() };
     let pieces = vec![
@@ -276,7 +276,7 @@ async fn thoughts_between_calls_stay_where_they_came() {
 
 /// An aborted reply keeps its text and drops its thinking, because incomplete thinking has no signature.
 #[tokio::test]
-async fn an_abort_keeps_words_and_no_thoughts() {
+async fn aborted_reply_keeps_its_text_and_drops_its_thinking() {
     /// Sends its pieces and then hangs.
     struct Hangs(Says);
     impl Model for Hangs {

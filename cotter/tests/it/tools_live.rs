@@ -19,11 +19,11 @@ use cotter::{
     registry::change::ChangeResult,
     tool::ToolFuture,
 };
-use cotter_test::{Recording, Scripted, Step, transcript};
+use cotter_test::{Recording, Scripted, Step, fresh, transcript};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-use crate::kit::{fresh, to_the_end};
+use crate::kit::to_the_end;
 
 fn weather() -> impl Tool {
     let schema = json!({
@@ -59,7 +59,7 @@ async fn check(name: &str, input: Value, expected: Expect) {
 }
 
 #[tokio::test]
-async fn g23_an_answer_is_text_parts_or_an_error() {
+async fn g23_tool_result_is_text_parts_or_an_error() {
     check("get_weather", json!({"city": "Oban"}), expect![": rain"]).await;
     check("get_weather", json!({"city": "Skye"}), expect![": mist"]).await;
     check(
@@ -77,7 +77,7 @@ async fn g23_an_answer_is_text_parts_or_an_error() {
 }
 
 #[tokio::test]
-async fn g23_unknown_calls_name_near_matches() {
+async fn g23_unknown_tool_result_names_near_matches() {
     check(
         "getWeather",
         json!({}),
@@ -94,7 +94,7 @@ async fn g23_unknown_calls_name_near_matches() {
 }
 
 #[tokio::test]
-async fn g23_invalid_calls_name_near_matches() {
+async fn g23_invalid_input_result_names_near_matches() {
     check("get_weather", json!({"town": "Oban"}), expect![[r#" (invalid_args): Invalid arguments for `get_weather`: Additional properties are not allowed ('town' was unexpected); "city" is a required property."#]]).await;
     check("get_weather", json!({"city": "Oban", "day": 3}), expect![" (invalid_args): Invalid arguments for `get_weather`: Additional properties are not allowed ('day' was unexpected); `day` may be meant for `days`."]).await;
     check("get_weather", json!({"citty": "Oban"}), expect![[r#" (invalid_args): Invalid arguments for `get_weather`: Additional properties are not allowed ('citty' was unexpected); "city" is a required property; `citty` may be meant for `city`."#]]).await;
@@ -104,7 +104,7 @@ async fn g23_invalid_calls_name_near_matches() {
 
 /// Tools are added and removed between requests; the model may call exactly the tools that it is shown.
 #[tokio::test]
-async fn g23_tools_are_folded_in_and_out_at_any_time() {
+async fn g23_tools_are_added_and_removed_between_requests() {
     let call = || Step::call("get_weather", json!({"city": "Oban"}));
     let ok = || Step::text("ok");
     let model = Recording::new(Scripted::new([call(), ok(), call(), ok(), call(), ok()]));
@@ -139,7 +139,7 @@ async fn g23_tools_are_folded_in_and_out_at_any_time() {
 
 /// A tool that registers another while it runs: the next step has it.
 #[tokio::test]
-async fn g23_a_tool_may_fold_in_another() {
+async fn g23_running_tool_may_add_another_tool() {
     let spec = ToolSpec::new("more", "Folds in another.", json!({"type": "object"}));
     let more = FnTool::new(spec, |permit| async move {
         permit
@@ -229,7 +229,7 @@ impl Drop for Shifty {
 
 /// G23: a tool keeps the spec of its registration, for the model and for the check of its input.
 #[tokio::test]
-async fn g23_a_tool_stays_as_it_was_registered() {
+async fn g23_tool_keeps_the_spec_of_its_registration() {
     let (tool, asked, _) = Shifty::new();
     let calls = Step::call("shifty", json!({"first": 1})).and_call("shifty", json!({"second": 2}));
     let script = [calls.clone(), Step::text("ok"), calls, Step::text("ok")];
@@ -269,7 +269,7 @@ async fn g23_a_tool_stays_as_it_was_registered() {
 /// G23: a tool may call the agent from its spec or its drop without a deadlock, if it is registered,
 /// refused or dropped.
 #[test]
-fn g23_a_tool_may_look_at_the_agent_as_it_comes_and_goes() {
+fn g23_tool_may_use_the_agent_from_spec_and_drop() {
     let (told, heard) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let agent = Agent::builder(Scripted::new([])).build().unwrap();

@@ -71,7 +71,7 @@ async fn check(agent: &Agent, trial: DryRun, expected: Expect) {
 }
 
 #[tokio::test]
-async fn c2_gates_judge_what_transforms_made_and_what_it_touches_then() {
+async fn c2_dry_run_gates_see_the_rewritten_input_and_its_facts() {
     let moved = |_: &ToolPreEvent| ToolPreChange::Input(json!({"to": "etc"}));
     let gate = |call: &ToolPreEvent| Verdict::ask(format!("it reads {:?}", call.facts.reads));
     let other = named("other", |_: &ToolPreEvent| Verdict::Pass).tools(["x*"]);
@@ -107,7 +107,7 @@ async fn c2_gates_judge_what_transforms_made_and_what_it_touches_then() {
 }
 
 #[tokio::test]
-async fn a_transform_that_ends_it_leaves_the_rest_alone() {
+async fn dry_run_ends_at_a_transform_that_answers() {
     let cached = |_: &ToolPreEvent| ToolPreChange::Answer(ToolOutput::from("from the cache"));
     let gate = |_: &ToolPreEvent| Verdict::Pass;
     let agent = builder()
@@ -129,7 +129,7 @@ async fn a_transform_that_ends_it_leaves_the_rest_alone() {
 
 /// A hook may use tools and agents in a run; in a dry run nothing runs.
 #[tokio::test]
-async fn nothing_runs_on_behalf_of_a_hook_that_is_tried() {
+async fn dry_run_hooks_cannot_run_tools_or_agents() {
     let sent = Arc::new(AtomicUsize::new(0));
     let count = sent.clone();
     let spec = ToolSpec::new("count", "Counts.", json!({"type": "object"}));
@@ -160,7 +160,7 @@ async fn nothing_runs_on_behalf_of_a_hook_that_is_tried() {
 }
 
 #[tokio::test]
-async fn who_works_alone_is_waited_for_and_failures_are_told() {
+async fn dry_run_awaits_detached_hooks_and_reports_failures() {
     let alone = async |ran: At<ToolPost>| {
         tokio::task::yield_now().await;
         ran.cx().note(format!("it said {}", ran.result));
@@ -187,7 +187,7 @@ async fn who_works_alone_is_waited_for_and_failures_are_told() {
 
 /// Every point can be tried; a point without gates passes.
 #[tokio::test]
-async fn every_point_can_be_tried() {
+async fn dry_run_works_at_every_point() {
     let heard = |_: &ModelPreEvent, cx: &Cx| cx.note("heard");
     let seen =
         |prompt: &UserPromptSubmitEvent, cx: &Cx| cx.note(format!("typed: {}", prompt.prompt));
@@ -241,7 +241,7 @@ async fn every_point_can_be_tried() {
 
 /// An in-process hook adds no record, unless it fails; a failure is recorded at every point.
 #[tokio::test]
-async fn l9_an_observer_that_fails_is_on_record() {
+async fn l9_failed_observer_is_recorded() {
     let fine = |_: &ModelPreEvent| {};
     let broken = |_: &ModelPreEvent| Err::<(), _>(std::io::Error::other("no meter"));
     let agent = builder()
@@ -281,7 +281,7 @@ impl ExternalHook for Slow {
 
 /// A detached hook is recorded when it ends, even after the end of the run.
 #[tokio::test]
-async fn l9_what_nobody_waited_for_is_on_record_when_it_is_done() {
+async fn l9_detached_hook_is_recorded_when_it_ends() {
     let release = Arc::new(tokio::sync::Notify::new());
     let hook = Arc::new(Slow(release.clone()));
     let mut declared = ExternalHookSpec::default();

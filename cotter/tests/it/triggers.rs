@@ -14,11 +14,9 @@ use cotter::{
     invoke::{skill::SkillCx, trigger::Trigger},
     model::Request,
 };
-use cotter_test::{Recording, Scripted, Step, transcript};
+use cotter_test::{Diary, Recording, Scripted, Step, ending, fresh, transcript};
 use expect_test::{Expect, expect};
 use serde_json::json;
-
-use crate::kit::{Diary, ending, fresh};
 
 type Model = Recording<Scripted>;
 
@@ -49,7 +47,7 @@ fn with_skills(builder: AgentBuilder) -> AgentBuilder {
 }
 
 /// A message as the model gets it, with its mark.
-fn said(message: &Message) -> String {
+fn show_message(message: &Message) -> String {
     match message {
         Message::User(user) => format!("user {:?}: {}\n", user.mark, user.content.text()),
         Message::Assistant(reply) => format!("assistant: {}\n", reply.text()),
@@ -61,7 +59,7 @@ fn said(message: &Message) -> String {
 fn shown(request: &Request) -> String {
     let mut shown = format!("system: {}\n", request.system);
     for message in request.messages.iter() {
-        shown += &said(message);
+        shown += &show_message(message);
     }
     shown
 }
@@ -94,7 +92,7 @@ async fn check(prompts: &[&str], expected: Expect) {
 }
 
 #[tokio::test]
-async fn c10_a_skill_that_matches_first_ends_the_system_prompt() {
+async fn c10_triggered_skill_of_the_first_prompt_ends_the_system_prompt() {
     check(
         &["hello"],
         expect![[r#"
@@ -135,7 +133,7 @@ async fn c10_a_skill_that_matches_first_ends_the_system_prompt() {
 }
 
 #[tokio::test]
-async fn c10_a_skill_that_matches_later_is_a_message_and_comes_once() {
+async fn c10_skill_triggered_later_is_a_message_and_is_added_once() {
     check(
         &["hello", "use K8S", "k8s, docker", "ship /plain it"],
         expect![[r#"
@@ -207,7 +205,7 @@ async fn c10_a_skill_that_matches_later_is_a_message_and_comes_once() {
 }
 
 #[tokio::test]
-async fn c10_what_a_skill_says_cannot_leave_its_block_and_failing_costs_nothing() {
+async fn c10_triggered_skill_cannot_close_its_block_and_a_failed_one_is_skipped() {
     check(
         &["fail", "be sly", "look"],
         expect![[r#"
@@ -295,14 +293,14 @@ fn entries(session: &Session) -> String {
     let line = |entry: &std::sync::Arc<cotter::history::entry::Entry>| match entry.body() {
         EntryBody::SkillActive { name, text } => format!("active {name} {text:?}\n"),
         EntryBody::Compaction(_) => "compaction\n".into(),
-        EntryBody::Message(message) => said(message),
+        EntryBody::Message(message) => show_message(message),
         other => format!("{other:?}\n"),
     };
     session.entries().iter().map(line).collect()
 }
 
 #[tokio::test]
-async fn c10_what_came_is_on_record_and_there_again_when_the_session_is_opened() {
+async fn c10_triggered_skills_are_recorded_and_restored_at_reopening() {
     let folder = tempfile::tempdir().unwrap();
     let make = |model: &Model| {
         let store = JsonlStore::new(folder.path());
@@ -338,7 +336,7 @@ async fn c10_what_came_is_on_record_and_there_again_when_the_session_is_opened()
 }
 
 #[tokio::test]
-async fn c10_what_came_survives_a_compaction() {
+async fn c10_triggered_skills_survive_a_compaction() {
     let model = Recording::new(Scripted::new(["one", "two", "the gist", "three"].map(Step::text)));
     let agent = with_skills(Agent::builder(model.clone())).build().unwrap();
     let session = fresh(&agent).await;
@@ -372,7 +370,7 @@ async fn c10_what_came_survives_a_compaction() {
 }
 
 #[tokio::test]
-async fn c10_a_subagents_task_brings_in_what_is_for_it() {
+async fn c10_task_of_a_subagent_triggers_skills_for_that_agent() {
     let steps = [
         Step::call("invoke_subagent", json!({"name": "coder", "prompt": "ship"})),
         Step::text("shipped"),
@@ -403,7 +401,7 @@ async fn c10_a_subagents_task_brings_in_what_is_for_it() {
 }
 
 #[tokio::test]
-async fn c10_there_is_a_cap_for_each_and_for_all() {
+async fn c10_triggered_skills_are_capped_each_and_in_total() {
     let long =
         |name: &str, length: usize| Skill::text(name, "x".repeat(length)).triggers(trigger("go"));
     let model = model(1);
@@ -434,7 +432,7 @@ async fn c10_there_is_a_cap_for_each_and_for_all() {
 }
 
 #[tokio::test]
-async fn c12_skills_are_managed_on_the_one_registry() {
+async fn c12_triggered_skills_are_managed_in_the_registry() {
     let agent = with_skills(Agent::builder(model(0))).build().unwrap();
     let names = |agent: &Agent| {
         agent.skills().iter().map(|info| info.name.to_string()).collect::<Vec<_>>().join(" ")
@@ -457,7 +455,7 @@ async fn c12_skills_are_managed_on_the_one_registry() {
 }
 
 #[tokio::test]
-async fn c10_a_prompt_that_comes_to_nothing_leaves_no_skill_behind() {
+async fn c10_refused_prompt_adds_no_triggered_skill() {
     let model = model(1);
     let agent = with_skills(Agent::builder(model.clone()))
         .define_skill(Skill::new("broken", |_: SkillCx| async { Err("no luck".into()) }))

@@ -21,11 +21,11 @@ use cotter::{
     model::{Request, Thinking},
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Recording, Scripted, Step};
+use cotter_test::{Recording, Scripted, Step, fresh};
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::kit::{every_point, files, fresh};
+use crate::kit::{every_point, files, image};
 
 /// A subsystem that does nothing.
 struct Idle;
@@ -123,7 +123,7 @@ fn could_bind(text: &str) -> bool {
 }
 
 /// The message of one prompt: as it was sent, and as it was stored.
-fn asked(prompt: Content) -> (Message, serde_json::Value) {
+fn send_prompt(prompt: Content) -> (Message, serde_json::Value) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let model = Recording::new(Scripted::new([Step::text("ok")]));
@@ -143,18 +143,18 @@ proptest! {
     #[test]
     fn g2_text_without_bound_tokens_keeps_every_byte(text in texts()) {
         prop_assume!(!could_bind(&text));
-        let (sent, stored) = asked(Content::Text(text.clone()));
+        let (sent, stored) = send_prompt(Content::Text(text.clone()));
         prop_assert_eq!(&sent, &Message::user(text.clone()));
         prop_assert_eq!(stored, json!({"role": "user", "content": text}));
     }
 
     /// G2, G21: parts stay unchanged and in their order.
     #[test]
-    fn g2_g21_parts_without_bound_tokens_stay_as_they_are(a in texts(), b in texts(), data in any::<String>()) {
+    fn g2_g21_parts_without_bound_tokens_are_unchanged(a in texts(), b in texts(), data in any::<String>()) {
         prop_assume!(!could_bind(&format!("{a}\n{b}")));
         let image = ContentPart::Image { media_type: "image/png".into(), data: "AAAA".into() };
         let parts = Content::Parts(vec![ContentPart::Text(a), image, ContentPart::data(&data), ContentPart::Text(b)]);
-        let (sent, _) = asked(parts.clone());
+        let (sent, _) = send_prompt(parts.clone());
         prop_assert_eq!(sent, Message::User(UserMessage::new(parts)));
     }
 }
@@ -163,7 +163,7 @@ proptest! {
 #[test]
 fn g2_a_bound_token_is_noticed() {
     assert!(could_bind("x /concise y") && could_bind("\\/pop"));
-    let (sent, _) = asked("x /compact y".into());
+    let (sent, _) = send_prompt("x /compact y".into());
     assert_eq!(sent.text(), "never");
 }
 
@@ -182,7 +182,7 @@ fn text(text: &str) -> AssistantPart {
     AssistantPart::Text(text.into())
 }
 
-fn called(id: &str, name: &str, input: serde_json::Value) -> AssistantPart {
+fn tool_call(id: &str, name: &str, input: serde_json::Value) -> AssistantPart {
     AssistantPart::ToolCall(ToolCall { id: id.into(), name: name.into(), input: input.into() })
 }
 
@@ -220,10 +220,6 @@ fn wire(system: &str, messages: &MessageList) -> Vec<u8> {
     bytes
 }
 
-fn image() -> ContentPart {
-    ContentPart::Image { media_type: "image/png".into(), data: "AAAA".into() }
-}
-
 fn tools() -> Vec<(ToolSpec, Result<Content, ToolError>)> {
     let spec = |name: &str| ToolSpec::new(name, format!("Does {name}."), json!({"type": "object"}));
     let parts = vec![ContentPart::Text("see".into()), image()];
@@ -237,7 +233,7 @@ fn tools() -> Vec<(ToolSpec, Result<Content, ToolError>)> {
 /// G2: the request of an agent without registrations equals one built by hand, for every shape of message.
 /// This includes messages of an earlier agent with skills, notes and compaction.
 #[tokio::test]
-async fn g2_a_request_is_what_one_would_build_by_hand() {
+async fn g2_request_without_registrations_equals_one_built_by_hand() {
     let folder = tempfile::tempdir().unwrap();
     let note = |_: &ModelPreEvent, cx: &cotter::Cx| {
         if cx.run_id() == "r2" {
@@ -312,9 +308,9 @@ async fn g2_a_request_is_what_one_would_build_by_hand() {
             vec![
                 AssistantPart::Thinking { text: "hm".into(), signature: None },
                 text("Let me see."),
-                called("c1.1", "good", json!({"a": [1, "ü"]})),
-                called("c1.2", "bad", json!({})),
-                called("c1.3", "show", json!({})),
+                tool_call("c1.1", "good", json!({"a": [1, "ü"]})),
+                tool_call("c1.2", "bad", json!({})),
+                tool_call("c1.3", "show", json!({})),
             ],
             StopReason::ToolUse,
         ),

@@ -24,11 +24,13 @@ use cotter::{
         rule::{Rule, RuleKind},
     },
 };
-use cotter_test::{Recording, Scripted, Step, shown_event, transcript};
+use cotter_test::{
+    Diary, Recording, Scripted, Step, ending, fresh, probe, shown_event, spec, transcript,
+};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-use crate::kit::{Diary, ending, everywhere, fresh, probe, spec, to_the_end};
+use crate::kit::{everywhere, to_the_end, used};
 
 /// The prompts and replies that reach every handler of [`everywhere`], once each.
 const PROMPTS: [&str; 2] = ["/cmd", "go /dir /skill"];
@@ -125,7 +127,7 @@ async fn p8_every_handler_sets_model_and_thinking() {
 /// P8: `complete` from every handler: it fires `model.pre` and `model.post`, and is no part of the
 /// conversation.
 #[tokio::test]
-async fn p8_every_handler_may_ask_a_model_beside_the_conversation() {
+async fn p8_every_handler_may_complete_outside_the_conversation() {
     let diary = Diary::default();
     let (writes, asked) = (
         diary.clone(),
@@ -237,13 +239,13 @@ async fn check_exec(
     expected.assert_eq(&diary.shown());
 }
 
-fn said() -> Value {
+fn failed_output() -> Value {
     json!({"stdout": "", "stderr": "oh", "exitCode": 3, "killed": false})
 }
 
 /// P8: each argument is one word, whatever it contains, and a program that fails is no error.
 #[tokio::test]
-async fn p8_exec_runs_a_program_by_way_of_bash() {
+async fn p8_exec_runs_a_program_through_bash() {
     let plain = ExecOptions::default;
     let programs = [
         ("git", vec!["log", "-n", "3", "--format=%h"], plain()),
@@ -258,7 +260,7 @@ async fn p8_exec_runs_a_program_by_way_of_bash() {
         ("true", vec!["a\0b"], plain()),
         ("", vec![], plain()),
     ];
-    check_exec(|agent| agent.tool(fake_bash(Some(said()))), programs, expect![[r#"
+    check_exec(|agent| agent.tool(fake_bash(Some(failed_output()))), programs, expect![[r#"
         ExecResult { stdout: "{\"command\":\"git log -n 3 '--format=%h'\"}", stderr: "oh", code: Some(3), killed: false }
         ExecResult { stdout: "{\"command\":\"echo 'a b' '' '$(rm x)' 'it'\\\\''s' '*' 'a;b' 'x\\ny' '~' 'é'\"}", stderr: "oh", code: Some(3), killed: false }
         ExecResult { stdout: "{\"command\":\"'if' then\"}", stderr: "oh", code: Some(3), killed: false }
@@ -272,10 +274,12 @@ async fn p8_exec_runs_a_program_by_way_of_bash() {
 /// P8: a program is decided like `bash`, by the same gates, and recorded within the call that it is made
 /// from.
 #[tokio::test]
-async fn p8_exec_is_judged_like_bash() {
+async fn p8_exec_is_decided_like_bash() {
     let ls = || [("ls", vec![], ExecOptions::default())];
     let refused = |agent: AgentBuilder| {
-        agent.tool(fake_bash(Some(said()))).rule(Rule::parse(RuleKind::Deny, "bash").unwrap())
+        agent
+            .tool(fake_bash(Some(failed_output())))
+            .rule(Rule::parse(RuleKind::Deny, "bash").unwrap())
     };
     check_exec(
         refused,
@@ -294,7 +298,7 @@ async fn p8_exec_is_judged_like_bash() {
     )
     .await;
     check_exec(
-        |agent| agent.tool(fake_bash(Some(said()))).scope(["tool"]),
+        |agent| agent.tool(fake_bash(Some(failed_output()))).scope(["tool"]),
         ls(),
         expect![[r#"
         unavailable: there is no tool `bash` here, and programs run by way of it
@@ -322,7 +326,7 @@ async fn p8_exec_is_judged_like_bash() {
 
 /// P8, L21: a reserved amount is available for its task only, and the rest returns to the run.
 #[tokio::test]
-async fn p8_a_share_is_spent_by_its_task_alone() {
+async fn p8_reserved_budget_is_spent_by_its_task_only() {
     let steps = (0..20).map(|n| {
         let step = if n == 0 { Step::call("tool", json!({})) } else { Step::text("aside") };
         step.and_usage(used(10))
@@ -386,10 +390,6 @@ async fn p8_a_share_is_spent_by_its_task_alone() {
     "#]]
     .assert_eq(&format!("{}{}\n", diary.shown(), ending(&reply)));
     assert_eq!(model.requests(), 6, "no more than there was");
-}
-
-fn used(tokens: u64) -> Usage {
-    Usage { input_tokens: tokens, ..Usage::default() }
 }
 
 /// P8, L21: a handler's requests count against the run's budget, and are refused once it is used up.
@@ -470,7 +470,7 @@ async fn p8_complete_within_a_request_does_not_wait_for_that_request() {
 
 /// P8: a handler whose request fires its own point is nested only to a limited depth.
 #[tokio::test]
-async fn p8_a_handler_that_leads_to_itself_comes_to_an_end() {
+async fn p8_handler_that_fires_its_own_point_ends_at_the_depth_limit() {
     let diary = Diary::default();
     let (pre, ctx, cmp) = (diary.clone(), diary.clone(), diary.clone());
     let agent = Agent::builder(Scripted::new((0..50).map(|_| Step::text("said"))))
@@ -524,7 +524,7 @@ async fn p8_a_handler_that_leads_to_itself_comes_to_an_end() {
 
 /// P8: the handler's clock stops while it waits for a model; an abort ends both.
 #[tokio::test(start_paused = true)]
-async fn p8_a_handlers_clock_stands_still_and_an_abort_ends_its_question() {
+async fn p8_time_limit_pauses_during_a_question_and_an_abort_ends_it() {
     for (delay, expected) in [(600, "end_turn"), (100_000, "aborted")] {
         let slow = Scripted::new([Step::text("yes").and_delay(Duration::from_secs(delay))]);
         let diary = Diary::default();
@@ -606,7 +606,7 @@ async fn ask_all(cx: &Cx) -> String {
 /// P11: without a person there is no ui, no choice, no text, and the answer is no; a message is an event.
 /// With a person, every handler can ask.
 #[tokio::test]
-async fn p11_p8_the_person_from_every_handler_and_nobody() {
+async fn p11_p8_every_handler_reaches_the_person_or_gets_no_answer() {
     for there in [false, true] {
         let (diary, person) = (Diary::default(), Diary::default());
         let writes = diary.clone();

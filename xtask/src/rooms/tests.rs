@@ -55,7 +55,7 @@ fn downward_paths_pass() {
 }
 
 #[test]
-fn use_lines() {
+fn upward_use_lines_are_reported() {
     check("use crate::hall::Rug;", expect!["1 hall::Rug"]);
     check(
         "use crate::attic::{\n    Key,\n    chest::{self, LID},\n};",
@@ -75,7 +75,7 @@ fn an_imported_item_counts_once() {
 }
 
 #[test]
-fn inline_paths() {
+fn upward_inline_paths_are_reported() {
     check("fn f(rug: crate::hall::Rug) {}", expect!["1 hall::Rug"]);
     check("fn f(rug: Option<Vec<crate::hall::Rug>>) {}", expect!["1 hall::Rug"]);
     check("fn f() {\n    let lid = crate::attic::chest::LID;\n}", expect!["2 attic::chest::LID"]);
@@ -86,7 +86,7 @@ fn inline_paths() {
 }
 
 #[test]
-fn modules_by_import_and_alias() {
+fn upward_paths_through_imports_and_aliases_are_reported() {
     check("use crate::attic;\nfn f() {\n    attic::open();\n}", expect!["1 attic, 3 attic::open"]);
     check(
         "use crate::attic::chest as trunk;\nfn f() -> trunk::Coin {}",
@@ -97,21 +97,21 @@ fn modules_by_import_and_alias() {
 }
 
 #[test]
-fn re_exports_are_seen_through() {
+fn re_exports_are_resolved() {
     check("use crate::Lamp;", expect!["1 attic::chest::Lamp"]);
     check("use crate::attic::Lamp;", expect!["1 attic::chest::Lamp"]);
     check("use crate::hall::Jar as Own;", expect![]);
 }
 
 #[test]
-fn globs() {
+fn glob_imports_are_resolved() {
     check("use crate::attic::*;", expect!["1 attic"]);
     check("use crate::*;\nfn f(lamp: Lamp) {}", expect!["2 attic::chest::Lamp"]);
     check("enum Size { Big }\nuse Size::*;\nfn f() -> std::fs::File {}", expect![]);
 }
 
 #[test]
-fn macros() {
+fn paths_in_macros_are_reported() {
     check(
         "macro_rules! rug {\n    () => {\n        $crate::hall::Rug\n    };\n}",
         expect!["3 hall::Rug"],
@@ -132,7 +132,7 @@ fn macros() {
 }
 
 #[test]
-fn handles() {
+fn handle_types_of_a_room_may_be_used() {
     let check_hall = |text: &str, expected| {
         check_files(&[("hall.rs", &format!("pub struct Rug; {text}"))], expected);
     };
@@ -149,7 +149,7 @@ fn handles() {
 }
 
 #[test]
-fn messages() {
+fn messages_name_the_rooms_and_the_reason() {
     let check_cellar = |text: &str, expected| {
         check_files(&[("cellar.rs", &format!("{text}\npub struct Jar;"))], expected);
     };
@@ -176,7 +176,7 @@ fn messages() {
 }
 
 #[test]
-fn counts() {
+fn count_line_counts_edges_and_paths() {
     let survey = survey_planted(&[(
         "hall.rs",
         "use crate::attic::{open, chest::{Coin, Lamp}}; pub struct Rug; pub use crate::Lamp as L;",
@@ -185,7 +185,7 @@ fn counts() {
 }
 
 #[test]
-fn modules_of_one_room_use_each_other() {
+fn modules_of_one_room_may_use_each_other() {
     let root = ("lib.rs", "mod attic; mod hall; mod cellar; mod pit;");
     let pit = ("pit.rs", "use crate::cellar::Jar; pub struct Well;");
     check_files(&[root, pit, ("cellar.rs", "pub struct Jar; use crate::pit::Well;")], expect![]);
@@ -201,7 +201,7 @@ fn tests_and_comments_do_not_count() {
 }
 
 #[test]
-fn lines_are_in_order() {
+fn reported_lines_are_sorted() {
     let first = "fn f() {\n\n\n\n\n\n\n\n\n    crate::attic::open();\n}";
     check(&format!("use crate::hall::Rug;\n{first}"), expect!["1 hall::Rug, 11 attic::open"]);
 }

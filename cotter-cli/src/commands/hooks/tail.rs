@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_come_when_they_are_whole_and_what_is_taken_back_does_not_count() {
+    fn tail_returns_complete_lines_and_survives_truncation() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s.jsonl");
         let mut tail = Tail::new(path.clone());
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_known_when_the_first_line_is_whole() {
+    fn session_folder_is_read_once_the_first_line_is_complete() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s.jsonl");
         assert_eq!(folder_of(&path), None);

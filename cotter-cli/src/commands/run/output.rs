@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_has_few_letters() {
+    fn duration_is_printed_in_milliseconds_or_seconds() {
         let cases =
             [(0, "0 ms"), (999, "999 ms"), (1000, "1 s"), (1560, "1.5 s"), (90_049, "90 s")];
         for (ms, shown) in cases {

@@ -45,7 +45,7 @@ fn named(shown: &str) -> String {
 }
 
 #[test]
-fn b3_s3_in_the_home_folder_what_is_the_persons_stays_theirs() {
+fn b3_s3_user_files_keep_their_origin_when_the_project_is_the_home_folder() {
     let mut out = String::new();
     for named in [false, true] {
         let mut world = person();
@@ -106,7 +106,7 @@ fn asks(words: &str) -> String {
 }
 
 #[test]
-fn b3_of_a_plugin_that_is_installed_several_times_every_gate_that_holds_here_is_kept() {
+fn b3_plugin_installed_several_times_keeps_every_gate_that_applies_here() {
     let world = person();
     let root = |name: &str| world.path(&format!("home/.claude/plugins/cache/shop/{name}"));
     for name in ["users", "here", "there"] {
@@ -178,7 +178,7 @@ fn b3_of_a_plugin_that_is_installed_several_times_every_gate_that_holds_here_is_
 }
 
 #[test]
-fn b3_what_is_there_at_home_and_cannot_be_read_stops_the_start() {
+fn b3_unreadable_file_in_the_home_folder_stops_the_start() {
     type Breaks = fn(&World);
     let nowhere = |world: &World, name: &str| {
         let path = world.path(name);
@@ -364,7 +364,7 @@ fn b3_what_is_there_at_home_and_cannot_be_read_stops_the_start() {
 
 /// A home folder that is a link to the project's folder is behind trust.
 #[test]
-fn b3_s6_a_home_folder_that_is_the_projects_is_behind_trust() {
+fn b3_s6_home_folder_linked_to_the_project_needs_trust() {
     let world = person();
     fs::rename(world.path("home/.claude"), world.path("project/.claude")).unwrap();
     symlink(world.path("project/.claude"), world.path("home/.claude")).unwrap();
@@ -379,7 +379,7 @@ fn b3_s6_a_home_folder_that_is_the_projects_is_behind_trust() {
 }
 
 #[test]
-fn b3_what_a_trusted_project_switches_on_and_nobody_has_is_told() {
+fn b3_missing_plugin_enabled_by_a_trusted_project_is_reported() {
     let world = world();
     world.settings(USED);
     world.write("project/.claude/settings.json", ON);
@@ -434,7 +434,7 @@ fn b3_what_a_trusted_project_switches_on_and_nobody_has_is_told() {
 
 /// Several folders of a project may enable the same plugin.
 #[test]
-fn b3_what_two_folders_of_a_project_switch_on_is_used_once() {
+fn b3_plugin_enabled_by_two_project_folders_is_used_once() {
     let world = world();
     installed(&world, ROOT);
     world.settings(USED);
@@ -461,7 +461,7 @@ fn b3_what_two_folders_of_a_project_switch_on_is_used_once() {
 }
 
 #[test]
-fn b3_a_gate_that_nobody_would_read_is_no_settings_file() {
+fn b3_settings_with_a_misplaced_gate_are_refused() {
     let gate = r#"[{"hooks": [{"type": "command", "command": "exit 2"}]}]"#;
     let many = vec![r#"{"type": "command", "command": "true"}"#; 501].join(",");
     let world = world();

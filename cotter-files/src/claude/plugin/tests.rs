@@ -59,7 +59,7 @@ const GATE: &str =
     r#"{"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "x"}]}]}}"#;
 
 #[test]
-fn b3_hooks_are_found_wherever_a_plugin_keeps_them() {
+fn b3_plugin_hooks_are_found_at_every_allowed_path() {
     let inline = r#"{"name": "p", "hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "y"}]}]}}"#;
     check(
         &[(".claude-plugin/plugin.json", inline), ("hooks/hooks.json", GATE)],
@@ -113,7 +113,7 @@ fn b3_hooks_are_found_wherever_a_plugin_keeps_them() {
 }
 
 #[test]
-fn b3_hooks_that_cannot_be_read_are_broken_and_not_only_told() {
+fn b3_unreadable_plugin_hooks_break_the_plugin() {
     let files = |text: &'static str| [("hooks/hooks.json", text)];
     check(
         &files("{"),
@@ -212,7 +212,7 @@ fn b3_hooks_that_cannot_be_read_are_broken_and_not_only_told() {
 /// Cases that only a folder can have: bytes, sizes, links, rights.
 #[cfg(unix)]
 #[test]
-fn b3_hooks_in_a_folder_that_cannot_be_read_are_broken() {
+fn b3_unreadable_hook_files_in_a_plugin_folder_break_the_plugin() {
     use std::os::unix::fs::symlink;
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().canonicalize().unwrap();
@@ -272,7 +272,7 @@ fn b3_hooks_in_a_folder_that_cannot_be_read_are_broken() {
 const SCHEMA: &str = r#""$schema": "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json""#;
 
 #[test]
-fn b3_the_manifest_of_agent_plugins_is_read_like_the_others() {
+fn b3_agent_plugin_manifest_is_read() {
     let whole = format!(
         r#"{{{SCHEMA}, "name": "acme.tools", "version": "1", "author": {{"name": "x"}},
             "extensions": {{"com.example.client": {{"a": 1}}, "org.example": {{}}}},
@@ -349,7 +349,7 @@ fn b3_the_manifest_of_agent_plugins_is_read_like_the_others() {
 }
 
 #[test]
-fn b3_servers_of_agent_plugins_are_put_in_our_words() {
+fn b3_agent_plugin_servers_are_converted_to_mcp_entries() {
     let manifest = format!("{{{SCHEMA}, \"name\": \"p\"}}");
     let servers = |servers: &str| {
         let schema = SCHEMA.replace("plugin.schema", "mcp.schema");
@@ -448,7 +448,7 @@ fn b3_servers_of_agent_plugins_are_put_in_our_words() {
 
 /// Entries in a file of hooks that would silently be no gate.
 #[test]
-fn b3_no_gate_of_a_file_is_lost_on_the_way() {
+fn b3_misspelled_or_misplaced_gate_in_a_hook_file_is_an_error() {
     let gate = r#"[{"hooks": [{"type": "command", "command": "x"}]}]"#;
     let many = vec![r#"{"type": "command", "command": "x"}"#; 501].join(",");
     let mut out = String::new();
@@ -543,7 +543,7 @@ fn padded(gate: &str) -> String {
 }
 
 #[test]
-fn s7_the_folder_of_a_plugin_is_put_in_as_it_is_called() {
+fn s7_plugin_root_placeholder_is_replaced_literally() {
     let manifest =
         r#"{"$schema": "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json", "name": "p"}"#;
     let servers = r#"{"$schema": "https://agent-plugins.org/schemas/1.0.0/mcp.schema.json", "mcpServers":

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use cotter_test::write_files;
 use expect_test::{Expect, expect};
 use tempfile::TempDir;
 
@@ -10,21 +11,8 @@ use crate::command_hook::hook_files::*;
 /// Creates a folder with files; a name that ends in `!` is an executable file.
 fn folder(files: &[(&str, &str)]) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
-    for (name, text) in files {
-        put(&folder, name, text.as_bytes());
-    }
+    write_files(folder.path(), files);
     folder
-}
-
-fn put(folder: &TempDir, name: &str, bytes: &[u8]) {
-    let path = folder.path().join(name.trim_end_matches('!'));
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(&path, bytes).unwrap();
-    #[cfg(unix)]
-    if name.ends_with('!') {
-        let program = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        fs::set_permissions(&path, program).unwrap();
-    }
 }
 
 fn shown(root: &Path, read: Result<HookFiles, HookFileErrors>) -> String {
@@ -71,7 +59,7 @@ fn check_one(text: &str, expected: Expect) {
 }
 
 #[test]
-fn c14_the_file_beside_runs_where_no_command_is_named() {
+fn c14_hook_file_without_a_command_runs_the_program_beside_it() {
     check(
         &[
             (
@@ -100,7 +88,7 @@ fn c14_the_file_beside_runs_where_no_command_is_named() {
 }
 
 #[test]
-fn c14_a_command_is_words_or_a_line_and_may_be_switched_off() {
+fn c14_hook_file_command_is_words_or_a_line_and_can_be_disabled() {
     check(
         &[
             ("hooks/a.yaml", "---\nid: a\nphase: pre\ncommand: ./hooks/check.sh --strict\n"),
@@ -130,7 +118,7 @@ fn c14_a_command_is_words_or_a_line_and_may_be_switched_off() {
 }
 
 #[test]
-fn l19_what_a_file_may_not_say_is_told_with_its_line() {
+fn l19_hook_file_errors_name_their_line() {
     let cases = [
         "",
         "- a\n",
@@ -279,7 +267,7 @@ fn l19_what_a_file_may_not_say_is_told_with_its_line() {
 }
 
 #[test]
-fn c14_a_folder_loads_whole_or_not_at_all() {
+fn c14_hook_folder_with_an_error_loads_nothing() {
     let good = "id: one\nphase: pre\ncommand: 'true'\n";
     check(
         &[
@@ -316,7 +304,7 @@ fn c14_a_folder_loads_whole_or_not_at_all() {
 }
 
 #[test]
-fn s6_hostile_files_are_rejected() {
+fn s6_hostile_hook_files_are_rejected() {
     let bomb: String =
         (1..20).map(|n| format!("a{n}: &a{n} [*a{0}, *a{0}, *a{0}]\n", n - 1)).collect();
     let bomb = format!("id: a\nphase: pre\na0: &a0 x\n{bomb}");
@@ -351,7 +339,7 @@ fn s6_hostile_files_are_rejected() {
         check_one(&text, expected);
     }
     let folder = folder(&[("hooks/a.sh!", "")]);
-    put(&folder, "hooks/a.yaml", b"id: a\nphase: \xff\n");
+    write_files(folder.path(), &[("hooks/a.yaml", b"id: a\nphase: \xff\n")]);
     check_in(
         &folder,
         expect![[r#"
@@ -362,7 +350,7 @@ fn s6_hostile_files_are_rejected() {
 
 #[cfg(unix)]
 #[test]
-fn s6_no_link_is_followed_and_nothing_but_a_file_is_read() {
+fn s6_linked_or_special_hook_files_are_rejected() {
     use std::os::unix::{fs::symlink, net::UnixListener};
 
     let text = "id: a\nphase: pre\n";

@@ -44,7 +44,7 @@ fn check(text: &str, expected: Expect) {
 }
 
 #[test]
-fn c9_front_matter_is_keys_with_their_lines_and_the_rest_is_the_body() {
+fn c9_front_matter_has_keys_with_lines_and_a_body() {
     check(
         "---\nid: a\ntriggers:\n  - pattern: x\n    type: regex\n  - y\nflag: true\nnone:\nn: 3\n---\nbody\n---\n",
         expect![[r#"
@@ -111,7 +111,7 @@ fn c9_front_matter_is_keys_with_their_lines_and_the_rest_is_the_body() {
 }
 
 #[test]
-fn c9_what_is_not_yaml_is_quoted_and_then_read_line_by_line() {
+fn c9_invalid_yaml_front_matter_is_repaired_by_quoting_values() {
     check(
         "---\nid: a\ndescription: Use it when: always\n---\n",
         expect![[r#"
@@ -181,7 +181,7 @@ fn c9_what_is_not_yaml_is_quoted_and_then_read_line_by_line() {
 }
 
 #[test]
-fn c9_what_is_hostile_is_rejected() {
+fn c9_hostile_front_matter_is_rejected() {
     check(
         "---\nid: a\nid: b\n---\n",
         expect![[r#"
@@ -278,7 +278,7 @@ fn c9_what_is_hostile_is_rejected() {
 }
 
 #[test]
-fn c9_words_are_a_list_or_one_text() {
+fn c9_word_lists_are_split_at_commas_or_blanks() {
     let check = |text: &str, expected: &[&str]| assert_eq!(words(text), expected, "{text}");
     check("read, write", &["read", "write"]);
     check("read write", &["read", "write"]);
@@ -306,7 +306,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn c9_any_bytes_have_an_outcome(text in nearly(), bytes in any::<Vec<u8>>()) {
+    fn c9_front_matter_parser_never_panics(text in nearly(), bytes in any::<Vec<u8>>()) {
         for bytes in [text.as_bytes(), &bytes] {
             crate::folder::front_matter::check_invariants(bytes);
         }

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s21_a_secret_is_known_by_its_name() {
+    fn s21_secret_file_is_recognised_by_its_name() {
         let secret = |path: &str| is_secret(Path::new(path));
         for path in
             ["/p/.env", "/p/.ENV.local", "/h/.ssh/config", "/p/a.pem", "/h/id_rsa", "/h/.netrc"]

@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn a_link_that_was_put_there_meanwhile_is_not_followed() {
+    fn read_does_not_follow_a_link_made_after_the_decision() {
         let folder = tempfile::tempdir().unwrap();
         let (file, link) = (folder.path().join("file"), folder.path().join("link"));
         std::fs::write(&file, "words").unwrap();

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn l8_what_refuses_does_so_however_it_is_written() {
+    fn l8_refusal_of_an_external_hook_counts_in_any_spelling() {
         let at = PointId::ToolPre;
         check(at, r#"{"continue": false, "reason": "no"}"#, expect![[r#"block "no""#]]);
         check(at, r#"{"continue": "false"}"#, expect![[r#"block """#]]);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn l8_what_changes_something_is_written_properly() {
+    fn l8_change_of_an_external_hook_must_have_the_right_type() {
         let pre = PointId::ToolPre;
         check(pre, r#"{"input": {"a": 1}}"#, expect![[r#"Input(Object {"a": Number(1)})"#]]);
         check(pre, r#"{"input": "a"}"#, expect!["error: `input` in its answer is no object"]);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn l9_words_go_to_the_model() {
+    fn l9_output_and_context_of_an_external_hook_are_read() {
         let json = r#"{"output": "seen", "additionalContext": "it is Friday"}"#;
         let expected = expect![[r#"output "seen", context "it is Friday""#]];
         check(PointId::ModelPre, json, expected);

@@ -35,7 +35,7 @@ pub(super) async fn any_whitespace_ends_a_name() {
     assert!(stage.model.requests().is_empty());
 }
 
-pub(super) async fn a_failing_command_is_told_and_leaves_nothing() {
+pub(super) async fn failed_command_is_reported_and_stores_nothing() {
     let stage = Stage::new([], |agent| {
         let bad = Command::new("bad", |_| async { Err::<(), _>("kaboom") });
         agent.define_command(bad)
@@ -48,7 +48,7 @@ pub(super) async fn a_failing_command_is_told_and_leaves_nothing() {
 }
 
 /// A second command of a name from the same origin is refused; the first one stays.
-pub(super) async fn the_first_command_of_a_name_stays() {
+pub(super) async fn first_command_of_a_name_wins() {
     let log = Log::default();
     let first = command(&log, "review");
     let stage = Stage::new([Step::text("ok")], |agent| agent.define_command(first));
@@ -76,7 +76,7 @@ pub(super) async fn a_unit_with_two_commands_of_a_name_is_refused() {
     assert!(agent.commands().is_empty(), "a unit loads whole or not at all");
 }
 
-pub(super) async fn a_command_is_no_prompt() {
+pub(super) async fn command_fires_no_user_prompt_submit() {
     let log = Log::default();
     let seen = log.clone();
     let stage = Stage::new([Step::text("ok")], |agent| {
@@ -151,7 +151,7 @@ pub(super) async fn a_rewrite_keeps_the_pictures() {
 }
 
 /// A prompt that a transform blocks: no later handler and no model is asked.
-pub(super) async fn a_prompt_that_is_taken_goes_no_further() {
+pub(super) async fn blocked_prompt_stops_the_chain_and_the_model() {
     let log = Log::default();
     let seen = log.clone();
     let stage = Stage::new([], |agent| {

@@ -16,32 +16,13 @@ use cotter::{
         Admission, CompactPost, CompactPostEvent, CompactPre, CompactPreChange, CompactPreEvent,
     },
     invoke::command::{CommandCx, CommandResult},
-    model::{Model, ReplyStream, Request},
     named,
 };
 use cotter_test::{Recording, Scripted, Step, transcript};
 use serde_json::json;
-use smol_str::SmolStr;
 
 use super::kit::{Log, Played, Stage, assert_contains};
-
-/// A scripted model with a known window.
-#[derive(Clone)]
-struct Windowed(Recording<Scripted>, u64);
-
-impl Model for Windowed {
-    fn name(&self) -> &SmolStr {
-        self.0.name()
-    }
-
-    fn stream(&self, request: Request) -> ReplyStream {
-        self.0.stream(request)
-    }
-
-    fn context_window(&self) -> Option<u64> {
-        Some(self.1)
-    }
-}
+use crate::kit::Windowed;
 
 /// An agent with a window and a command `compact`, which reports its error.
 fn windowed<const N: usize>(
@@ -50,7 +31,7 @@ fn windowed<const N: usize>(
     build: impl FnOnce(AgentBuilder) -> AgentBuilder,
 ) -> (Agent, Recording<Scripted>) {
     let model = Recording::new(Scripted::new(steps));
-    let agent = Agent::builder(Windowed(model.clone(), window)).define_command(compact());
+    let agent = Agent::builder(Windowed(model.clone(), Some(window))).define_command(compact());
     (build(agent).build().expect("the case is well formed"), model)
 }
 
@@ -152,7 +133,7 @@ async fn is_due(tokens: u64, compact_at: Option<f64>) -> bool {
     model.requests().len() == 2
 }
 
-pub(super) async fn it_is_due_beyond_the_threshold() {
+pub(super) async fn compaction_is_due_above_the_threshold() {
     let mut due = vec![];
     for tokens in [95_000, 89_000, 90_000, 90_001] {
         due.push(is_due(tokens, Some(0.9)).await);
@@ -160,13 +141,13 @@ pub(super) async fn it_is_due_beyond_the_threshold() {
     assert_eq!(due, [true, false, false, true]);
 }
 
-pub(super) async fn it_is_never_due_where_it_is_switched_off() {
+pub(super) async fn compaction_is_never_due_if_disabled() {
     assert!(!is_due(95_000, None).await);
 }
 
 /// Compacts two turns with a call each and checks the first kept entry. Each message has 100 tokens. A
 /// quarter of the window is kept.
-pub(super) async fn cuts(keep: u64, first_kept: usize) {
+pub(super) async fn compaction_cuts_at_the_expected_entry(keep: u64, first_kept: usize) {
     let (agent, _) = windowed(keep * 4, [Step::text("SUM")], |agent| agent);
     let words = || "x".repeat(400);
     // A call has a name and an input, so its text is shorter by their length.
@@ -228,7 +209,7 @@ fn compacted_transcript(summary: &str) -> String {
     )
 }
 
-pub(super) async fn a_refusal_leaves_all_as_it_is() {
+pub(super) async fn refused_compaction_changes_nothing() {
     let log = Log::default();
     let seen = log.clone();
     let (played, stage) = compacted(|agent| {
@@ -249,7 +230,7 @@ pub(super) async fn a_refusal_leaves_all_as_it_is() {
 }
 
 /// Checks the summary after transforms at `compact.pre`, each of which gives a summary, keeps it or fails.
-pub(super) async fn summaries(
+pub(super) async fn compaction_makes_the_expected_summary(
     hooks: &[Result<Option<&'static str>, &'static str>],
     summary: &str,
     failed: &[&str],
@@ -283,7 +264,7 @@ pub(super) async fn summaries(
     assert_eq!(asked, summary == "MODEL'S");
 }
 
-pub(super) async fn there_has_to_be_something_to_sum_up() {
+pub(super) async fn compaction_of_nothing_is_an_error() {
     let (agent, model) = windowed(1000, [], |agent| agent);
     let session = agent.main_session().await.expect("a session is made");
     let error = session.prompt("/compact").await.expect_err("it is empty");
@@ -328,7 +309,7 @@ pub(super) async fn a_forced_compaction_comes_before_the_prompt() {
     assert_eq!(played.reply.text(), "after");
 }
 
-pub(super) async fn skills_called_for_survive() {
+pub(super) async fn called_skills_survive_a_compaction() {
     let invoke = |name: &str| Step::call("invoke_skill", json!({"name": name}));
     let steps = [
         invoke("a"),

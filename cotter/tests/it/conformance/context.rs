@@ -48,14 +48,14 @@ pub(super) async fn a_failing_transform_ends_the_run() {
     assert!(played.requests.is_empty());
 }
 
-pub(super) async fn a_transform_adds_to_what_is_sent() {
+pub(super) async fn transform_adds_messages_to_the_request() {
     let stage = Stage::new([Step::text("ok")], |agent| agent.transform(Context, appends("P")));
     let played = stage.say("q").await;
     assert_eq!(stage.model.shown(), "user: q\nuser: P\n");
     assert_eq!(played.transcript, "user: q\nassistant: ok\n");
 }
 
-pub(super) async fn a_transform_replaces_what_is_sent() {
+pub(super) async fn transform_replaces_messages_of_the_request() {
     let replaces = |_: &ContextEvent| ContextChange::messages([Message::user("MUT")]);
     let stage = Stage::new([Step::text("ok")], |agent| agent.transform(Context, replaces));
     let played = stage.say("q").await;
@@ -88,7 +88,7 @@ fn branches(build: &ContextEvent) -> ContextChange {
     ContextChange::messages(shown)
 }
 
-pub(super) async fn a_branch_left_behind_is_shown_as_its_summary() {
+pub(super) async fn abandoned_branch_is_sent_as_its_summary() {
     let steps = ["r1", "r2", "r3"].map(Step::text);
     let stage = Stage::new(steps, |agent| agent.transform(Context, branches));
     stage.say("u1").await;
@@ -114,7 +114,7 @@ fn notes(cx: &CommandCx) {
     cx.controls.save_entry(fields(json!({"type": "m", "details": "secret"}))).expect(stored);
 }
 
-pub(super) async fn entries_are_kept_and_messages_are_sent() {
+pub(super) async fn custom_entries_are_stored_and_only_messages_sent() {
     let stage = Stage::new([Step::text("ok")], |agent| {
         agent.define_command(Command::new("note", |cx: CommandCx| async move { notes(&cx) }))
     });
@@ -124,7 +124,7 @@ pub(super) async fn entries_are_kept_and_messages_are_sent() {
     assert_eq!(stage.model.shown(), "user: note\nuser: q\n");
 }
 
-pub(super) async fn a_message_alone_asks_nobody() {
+pub(super) async fn appended_message_starts_no_request() {
     let stage = Stage::new([], |agent| {
         agent.define_command(Command::new("n", |cx: CommandCx| async move {
             cx.controls.append_message(Message::user("N")).map(drop)

@@ -37,7 +37,7 @@ fn act(does: Does, cx: &HookCx) -> Result<HookResult, String> {
         Does::Nothing => HookResult::nothing(),
         Does::Append(words) => HookResult::rewrite(cx.parsed_text.clone() + words),
         Does::Answer(texts) => HookResult::short_circuit(ShortCircuit {
-            messages: texts.iter().map(|text| said(text)).collect(),
+            messages: texts.iter().map(|text| assistant_message(text)).collect(),
             usage: Usage { input_tokens: 5, output_tokens: 6, ..Usage::default() },
         }),
         Does::Fail(words) => return Err(words.into()),
@@ -49,7 +49,7 @@ fn act(does: Does, cx: &HookCx) -> Result<HookResult, String> {
     })
 }
 
-fn said(text: &str) -> AssistantMessage {
+fn assistant_message(text: &str) -> AssistantMessage {
     AssistantMessage {
         parts: vec![AssistantPart::Text(text.into())],
         model: "hook".into(),
@@ -92,7 +92,7 @@ fn returned(played: &Played) -> Vec<String> {
     texts.map(|message| message.text().into_owned()).collect()
 }
 
-pub(super) async fn nothing_registered_changes_nothing() {
+pub(super) async fn prompt_is_unchanged_without_registrations() {
     let stage = Stage::new([Step::text("ok")], |agent| agent);
     let played = stage.say("  /compact  a   b ").await;
     let left = Left {
@@ -169,7 +169,7 @@ pub(super) async fn a_failing_hook_leaves_nothing_behind() {
     assert_eq!(told, Some("hook \"e\" failed: boom"));
 }
 
-pub(super) async fn after_a_bare_hook_the_model_is_asked() {
+pub(super) async fn model_is_asked_after_a_hook_without_a_result() {
     let log = Log::default();
     let stage = Stage::new([Step::text("ok")], |agent| hook(agent, &log, "h", Does::Nothing));
     let played = stage.say("/h").await;
@@ -217,7 +217,7 @@ pub(super) async fn a_model_is_set_for_a_turn_or_for_the_session() {
     }
 }
 
-pub(super) async fn the_text_as_it_was_typed_is_kept() {
+pub(super) async fn typed_text_is_stored() {
     let stage = Stage::new([Step::text("ok")], |agent| {
         agent.define_hook("h", |_| async { HookResult::rewrite("B") })
     });

@@ -41,7 +41,7 @@ fn build_agent(build: impl FnOnce(cotter::AgentBuilder) -> cotter::AgentBuilder)
     build(Agent::builder(Scripted::new([]))).build().expect("the case is well formed")
 }
 
-pub(super) async fn a_block_is_told_with_its_reason() {
+pub(super) async fn block_reaches_the_model_with_its_reason() {
     let log = Log::default();
     let played = play([call("bash"), Step::text("done")], |agent| {
         agent
@@ -71,7 +71,7 @@ pub(super) async fn no_hook_is_asked_about_an_unknown_tool() {
     assert!(log.lines().is_empty());
 }
 
-pub(super) async fn words_after_a_tool_reach_the_next_request() {
+pub(super) async fn output_after_a_tool_is_in_the_next_request() {
     let log = Log::default();
     let seen = log.clone();
     let post = named("post", move |_: &ToolPostEvent, cx: &Cx| {
@@ -86,7 +86,7 @@ pub(super) async fn words_after_a_tool_reach_the_next_request() {
     assert_eq!(played.notes(2), ["From hook \"post\": mind the gap"]);
 }
 
-pub(super) async fn nothing_follows_a_tool_that_did_not_run() {
+pub(super) async fn no_post_hook_runs_for_a_refused_call() {
     let log = Log::default();
     let (post, refused) = (log.clone(), log.clone());
     let played = play([call("t"), Step::text("done")], |agent| {
@@ -101,7 +101,7 @@ pub(super) async fn nothing_follows_a_tool_that_did_not_run() {
     assert_contains(played.results()[0], "c1.1 (denied): ");
 }
 
-pub(super) async fn words_before_a_request_ride_on_it() {
+pub(super) async fn note_before_a_request_is_sent_with_it() {
     let log = Log::default();
     let once = |requesting: &ModelPreEvent, cx: &Cx| {
         if requesting.message_count == 1 {
@@ -116,7 +116,7 @@ pub(super) async fn words_before_a_request_ride_on_it() {
     assert!(played.notes(2).is_empty());
 }
 
-pub(super) async fn nothing_before_a_request_stops_it() {
+pub(super) async fn model_pre_hook_cannot_stop_a_request() {
     assert_eq!(PointId::ModelPre.row().powers, [Power::Observe]);
     let played = play([Step::text("done")], |agent| {
         agent
@@ -237,7 +237,7 @@ pub(super) async fn an_invalid_input_meets_no_hook() {
     assert!(log.lines().is_empty());
 }
 
-pub(super) async fn what_is_approved_is_what_runs() {
+pub(super) async fn approved_input_is_the_input_that_runs() {
     let log = Log::default();
     let ui = ScriptedUi::new([Said::Yes]);
     let seen = log.clone();
@@ -318,7 +318,7 @@ pub(super) async fn a_block_ends_the_chain_of_gates() {
     assert_eq!(log.lines(), ["blocker"]);
 }
 
-pub(super) async fn nothing_said_is_a_pass() {
+pub(super) async fn hooks_without_an_objection_pass() {
     let agent = build_agent(|agent| {
         agent
             .observe(ToolPre, |_: &ToolPreEvent| ())
@@ -357,7 +357,7 @@ pub(super) async fn a_slow_gate_blocks() {
     assert_contains(played.results()[0], "timed out after 25ms");
 }
 
-pub(super) async fn a_filtered_hook_speaks_for_its_tools(called: &str, notes: &[&str]) {
+pub(super) async fn filtered_hook_runs_for_its_tools_only(called: &str, notes: &[&str]) {
     let log = Log::default();
     let played = play([call(called), Step::text("done")], |agent| {
         agent
@@ -447,7 +447,7 @@ pub(super) async fn a_failing_observer_leaves_the_result() {
     assert_eq!(played.find_events(&["hook tool.post"]), ["hook tool.post h observe failed"]);
 }
 
-pub(super) async fn a_hook_is_switched_off_by_its_number() {
+pub(super) async fn hook_is_disabled_enabled_and_removed_by_id() {
     let log = Log::default();
     let agent = build_agent(|agent| agent);
     let id = agent.on(ToolPre, gate(&log, "asked", Verdict::Pass)).expect("it registers");
@@ -552,7 +552,7 @@ pub(super) async fn the_words_of_a_block() {
     assert_eq!(played.results(), [words]);
 }
 
-pub(super) async fn words_before_every_request_ride_on_each() {
+pub(super) async fn note_before_every_request_is_sent_with_each() {
     let log = Log::default();
     let played = play([call("t"), call("t"), Step::text("done")], |agent| {
         let says = |_: &ModelPreEvent, cx: &Cx| cx.note("P");

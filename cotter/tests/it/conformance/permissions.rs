@@ -40,7 +40,7 @@ fn rule(kind: RuleKind, text: &str) -> Rule {
     Rule::parse(kind, text).expect("the rule is well formed")
 }
 
-pub(super) async fn nobody_is_there_to_be_asked() {
+pub(super) async fn question_without_a_person_refuses() {
     let log = Log::default();
     let noting = log.clone();
     let played = play([call("ask_user").and_call("t", json!({})), Step::text("done")], |agent| {
@@ -60,7 +60,7 @@ pub(super) async fn nobody_is_there_to_be_asked() {
 }
 
 /// A person who does not answer in time has not agreed.
-pub(super) async fn silence_is_a_no() {
+pub(super) async fn unanswered_question_refuses() {
     let log = Log::default();
     let played = play([call("t"), Step::text("done")], |agent| {
         agent.tool(touching("t", &log, Zone::External)).ui(ScriptedUi::new([Said::Silence]))
@@ -74,7 +74,7 @@ pub(super) async fn silence_is_a_no() {
 }
 
 /// An input must be an object. Any other input is refused before a question.
-pub(super) async fn an_input_that_is_none_is_not_asked_about(input: Value) {
+pub(super) async fn invalid_input_is_not_asked_about(input: Value) {
     let log = Log::default();
     let ui = ScriptedUi::new([Said::Yes]);
     let played = play([Step::call("t", input), Step::text("done")], |agent| {
@@ -85,7 +85,7 @@ pub(super) async fn an_input_that_is_none_is_not_asked_about(input: Value) {
     assert_eq!((ui.questions().len(), log.lines().len()), (0, 0));
 }
 
-pub(super) async fn an_answer_is_bound_to_the_input_as_it_was_shown() {
+pub(super) async fn answer_is_bound_to_the_shown_input() {
     let mut shown = vec![];
     for input in [r#"{"b":2,"a":1}"#, r#"{"a":1,"b":2}"#, r#"{"b":2,"a":1}"#] {
         let log = Log::default();
@@ -118,7 +118,7 @@ pub(super) async fn a_name_decides_nothing(name: &str) {
     }
 }
 
-pub(super) async fn modes_where_no_rule_speaks() {
+pub(super) async fn mode_decides_without_a_rule() {
     let modes = [
         (Mode::Ask, "ask"),
         (Mode::AcceptEdits, "ask"),
@@ -191,7 +191,7 @@ pub(super) async fn a_check_that_fails_refuses() {
     assert_eq!((log.lines().len(), played.reason()), (0, "end_turn"));
 }
 
-pub(super) async fn a_no_is_told_with_its_words() {
+pub(super) async fn reason_of_a_no_reaches_the_model() {
     let log = Log::default();
     let played = play([call("write"), Step::text("done")], |agent| {
         let ui = ScriptedUi::new([Said::No("use the other file".into())]);
@@ -212,7 +212,7 @@ pub(super) async fn a_no_is_told_with_its_words() {
 }
 
 /// A call that a tool makes for the model is judged by its own facts.
-pub(super) async fn a_call_within_a_call_is_judged_for_itself() {
+pub(super) async fn nested_call_is_decided_separately() {
     let log = Log::default();
     let ui = ScriptedUi::new([Said::No("not her".into())]);
     let calls_tool = safe("call_tool", any_object(), |permit: Permit| async move {
@@ -296,7 +296,7 @@ pub(super) async fn rules_over_files(patterns: &[&str], input: Value, matches: b
 }
 
 /// A yes for the session covers the call that was shown; a different call asks again.
-pub(super) async fn a_yes_for_the_session_covers_what_was_shown() {
+pub(super) async fn session_answer_covers_the_shown_call() {
     let log = Log::default();
     let ui = ScriptedUi::new([Said::YesForSession, Said::No("not that one".into())]);
     let write = |path: &str| Step::call("w", json!({"p": path}));
@@ -316,7 +316,7 @@ pub(super) async fn a_yes_for_the_session_covers_what_was_shown() {
 }
 
 /// An approval that was never given cannot be revoked, and an approval is revoked once.
-pub(super) async fn a_yes_is_taken_back_once() {
+pub(super) async fn session_rule_is_revoked_once() {
     let log = Log::default();
     let ui = ScriptedUi::new([Said::YesForSession]);
     let step = Step::call("w", json!({"p": "1"}));

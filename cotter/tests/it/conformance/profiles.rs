@@ -102,7 +102,7 @@ pub(super) async fn no_hooks_register_nothing() {
     assert_eq!(hooks("{}", None), Ok(vec![]));
 }
 
-pub(super) async fn switched_off_observers_go_and_gates_do_not_start() {
+pub(super) async fn disabled_observers_are_removed_and_gates_stop_the_start() {
     let watches = r#"{"hooks": {"onStart": [{"action": "log"}]}}"#;
     let asks =
         r#"{"hooks": {"onStart": [{"action": "log"}], "onToolCall": [{"action": "approve"}]}}"#;
@@ -196,7 +196,7 @@ async fn run_with_approval(
     (log.lines(), cotter_test::transcript(&session))
 }
 
-pub(super) async fn a_yes_lets_it_run() {
+pub(super) async fn yes_runs_the_call() {
     let person = ScriptedUi::new([Said::Yes]);
     let (ran, _) = run_with_approval("", &["send_email"], Some(person.clone())).await;
     assert_eq!(ran, ["send_email"]);
@@ -210,7 +210,7 @@ pub(super) async fn a_no_blocks_with_its_reason() {
     assert_contains(&told, "not today");
 }
 
-pub(super) async fn only_its_tools_are_asked_about() {
+pub(super) async fn only_listed_tools_ask() {
     let person = ScriptedUi::new([Said::Yes, Said::Yes]);
     let tools = r#", "tools": ["send_*", "shell_execute"]"#;
     let calls = ["readFile", "send_email", "shell_execute"];
@@ -219,7 +219,7 @@ pub(super) async fn only_its_tools_are_asked_about() {
     assert_eq!(person.questions().len(), 2);
 }
 
-pub(super) async fn a_question_that_gets_nowhere_is_a_no() {
+pub(super) async fn question_without_an_answer_refuses() {
     let person = ScriptedUi::new([Said::Nothing]);
     let (ran, _) = run_with_approval("", &["send_email"], Some(person)).await;
     assert!(ran.is_empty());

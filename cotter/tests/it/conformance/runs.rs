@@ -164,7 +164,7 @@ fn once(reason: &'static str) -> impl Fn(&TurnEndEvent) -> TurnEndVerdict {
     }
 }
 
-pub(super) async fn a_gate_at_the_turns_end_sends_the_model_on() {
+pub(super) async fn turn_end_gate_continues_the_run() {
     let steps = [Step::text("one"), Step::text("two")];
     let played = play(steps, |agent| agent.on(TurnEnd, once("AGAIN"))).await;
     assert_eq!(played.requests.len(), 2);
@@ -173,7 +173,7 @@ pub(super) async fn a_gate_at_the_turns_end_sends_the_model_on() {
     assert_eq!(played.reply.text(), "two");
 }
 
-pub(super) async fn what_context_leaves_out_stays_in_history() {
+pub(super) async fn messages_removed_by_context_stay_in_history() {
     let forgets = |build: &ContextEvent| {
         let kept =
             build.messages.iter().filter(|message| !matches!(message, Message::Assistant(_)));
@@ -188,7 +188,7 @@ pub(super) async fn what_context_leaves_out_stays_in_history() {
     assert_contains(&played.transcript, "assistant: one\n");
 }
 
-pub(super) async fn going_on_always_leaves_something_to_answer() {
+pub(super) async fn continued_run_has_a_message_to_answer() {
     let steps = [Step::text("one"), Step::text("two")];
     let played = play(steps, |agent| agent.on(TurnEnd, once(""))).await;
     let last = played.requests[1].messages.last();
@@ -210,7 +210,7 @@ pub(super) async fn a_failing_gate_at_the_turns_end_changes_nothing() {
     assert_eq!(played.find_events(&["hook turn.end"]), ["hook turn.end edits gate failed"]);
 }
 
-pub(super) async fn going_on_stays_within_one_run() {
+pub(super) async fn continued_turn_stays_within_one_run() {
     let log = Log::default();
     play([Step::text("one"), Step::text("two")], |agent| {
         agent.on(TurnEnd, once("REV")).extend(|unit| {
@@ -271,18 +271,18 @@ pub(super) async fn steps_are_limited() {
     assert_eq!(played.results(), ["c1.1: ok", "c2.1: ok"]);
 }
 
-pub(super) async fn a_cut_reply_is_taken_up_three_times() {
+pub(super) async fn truncated_reply_is_continued_three_times() {
     let steps = [(); 5].map(|()| Step::text("on and on").and_stop(StopReason::MaxTokens));
     let played = play(steps, |agent| agent).await;
     assert_eq!((played.reason(), played.requests.len()), ("max_tokens", 4));
 }
 
-pub(super) async fn a_refusal_is_the_reason() {
+pub(super) async fn refusal_is_the_end_reason() {
     let refuses = Step::text("I would rather not").and_stop(StopReason::Refusal);
     assert_eq!(play([refuses], |agent| agent).await.reason(), "refusal");
 }
 
-pub(super) async fn a_call_is_told_before_its_result() {
+pub(super) async fn tool_call_event_precedes_its_result() {
     let log = Log::default();
     let played =
         play([call("t"), Step::text("done")], |agent| agent.tool(tool("t", &log, Ok("ok")))).await;
@@ -384,7 +384,7 @@ pub(super) async fn events_end_with_the_end_and_the_reply_agrees() {
     assert!(played.events.iter().all(|event| event.run_id == played.reply.run_id));
 }
 
-pub(super) async fn a_listener_hears_whose_run_ended_until_it_goes() {
+pub(super) async fn listener_gets_run_ends_until_it_is_dropped() {
     let log = Log::default();
     let stage = Stage::new([Step::text("T"), Step::text("U")], |agent| {
         agent.id("scout").observe(SessionEnd, ends(&log))
@@ -405,7 +405,7 @@ pub(super) async fn a_listener_hears_whose_run_ended_until_it_goes() {
     assert_eq!(log.lines(), ["session.end end_turn"], "it was gone for the second run");
 }
 
-pub(super) async fn a_run_is_framed_and_its_steps_are_counted() {
+pub(super) async fn run_has_start_and_end_and_counts_steps() {
     let log = Log::default();
     let played = play([call("t"), call("t"), Step::text("done")], |agent| {
         agent.tool(tool("t", &log, Ok("ok")))
@@ -444,7 +444,7 @@ pub(super) async fn a_cut_reply_ends_its_step() {
     assert_eq!(order, ["model.post", "note", "model.post"]);
 }
 
-pub(super) async fn a_question_is_told_once_and_so_is_its_answer() {
+pub(super) async fn question_and_answer_events_are_sent_once() {
     for (said, yes) in [(Said::Yes, true), (Said::No("no".into()), false)] {
         let log = Log::default();
         let played = play([call("t"), Step::text("done")], |agent| {

@@ -115,14 +115,14 @@ pub(super) async fn an_empty_file_has_no_entries() {
     assert!(loaded.header.is_none() && loaded.entries.is_empty());
 }
 
-pub(super) async fn a_file_that_is_no_session_stays_as_it_is() {
+pub(super) async fn file_that_is_not_a_session_is_unchanged() {
     let files = Files::new("garbage\n");
     let error = files.agent.session("s").await.expect_err("it is no session");
     assert_contains(&error.to_string(), "s.jsonl:1: not a session");
     assert_eq!(files.text(), "garbage\n");
 }
 
-pub(super) async fn a_torn_line_costs_itself() {
+pub(super) async fn torn_line_loses_only_itself() {
     let files = Files::with(&[user("aaaaaaaa", None, "hi")]);
     let torn = files.text() + r#"{"type":"message","id":"bbbb"#;
     fs::write(files.path(), &torn).expect("it writes");
@@ -271,14 +271,14 @@ fn leaf_at(id: &str, parent: &str, leaf: Option<&str>) -> Value {
     entry("leaf", id, Some(parent), &json!({"leafId": leaf}))
 }
 
-pub(super) async fn a_leaf_that_is_not_there_moves_nothing() {
+pub(super) async fn unknown_leaf_moves_nothing() {
     let lost = leaf_at("3", "2", Some("nonexistent"));
     let entries = [user("1", None, "hello"), assistant("2", Some("1"), "hi"), lost];
     check(&entries, &["user: hello", "assistant: hi"], "off", Some("maker/m-1")).await;
 }
 
 /// A line whose parent is missing loses only the link to the parent.
-pub(super) async fn an_orphan_is_kept_and_reported() {
+pub(super) async fn orphan_entry_is_stored_and_reported() {
     let entries = [user("1", None, "hello"), assistant("2", Some("missing"), "orphan")];
     let session = Files::with(&entries).open().await;
     assert_eq!(context(&session).await.last().map(String::as_str), Some("assistant: orphan"));
@@ -326,7 +326,7 @@ pub(super) async fn a_transform_edits_messages_by_entry() {
     assert_eq!(context(&session).await[..2], ["user: 1", "assistant: A"]);
 }
 
-pub(super) async fn what_stands_after_the_leaf_does_not_count() {
+pub(super) async fn entries_after_the_leaf_are_not_sent() {
     let edit = entry("context_edit", "3", Some("2"), &json!({"targetId": "2"}));
     let entries =
         [user("1", None, "1"), assistant("2", Some("1"), "A"), edit, leaf_at("4", "3", Some("2"))];
@@ -407,7 +407,7 @@ pub(super) async fn navigating_waits_for_a_run() {
     assert!(all.iter().any(said), "the run was not disturbed");
 }
 
-pub(super) async fn a_role_from_elsewhere_is_kept_and_not_sent() {
+pub(super) async fn unknown_role_is_stored_and_not_sent() {
     let ran = json!({"message": {"role": "bashExecution", "command": "ls", "output": "a"}});
     let foreign = entry("message", "2", Some("1"), &ran);
     let files = Files::with(&[user("1", None, "a"), foreign.clone(), user("3", Some("2"), "b")]);

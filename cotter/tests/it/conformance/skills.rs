@@ -87,7 +87,7 @@ pub(super) async fn invokes_skill(says: Says, input: Value, result: &str, told: 
 }
 
 /// For a skill that is a picture the model gets a placeholder, and renderers get the picture.
-pub(super) async fn a_picture_is_kept_for_renderers() {
+pub(super) async fn picture_of_a_skill_is_stored_for_renderers() {
     let (played, _) = invoke_skill(Says::Picture, json!({"name": "n"})).await;
     let content = "[non-text skill content]";
     let told = json!({"status": "success", "data": {"skill": "n", "content": content}});
@@ -298,7 +298,7 @@ impl Hook for Shelf {
     }
 }
 
-pub(super) async fn a_scope_is_told_and_kept() {
+pub(super) async fn scope_is_shown_and_enforced() {
     let log = Log::default();
     let step = call("look").and_call("take", json!({}));
     let played = play([step, Step::text("done")], |agent| {

@@ -30,7 +30,7 @@ pub(super) async fn an_extension_loads_once() {
     assert_eq!(agent.tools().specs().count(), 4);
 }
 
-pub(super) async fn the_first_tool_of_a_name_stays(second: Owner) {
+pub(super) async fn first_tool_of_a_name_wins(second: Owner) {
     let log = Log::default();
     let stage = Stage::new([call("t"), Step::text("done")], |agent| {
         agent.tool(tool("t", &log, Ok("the first")))
@@ -90,7 +90,7 @@ pub(super) enum Fails {
     Panic(&'static str),
 }
 
-pub(super) async fn a_failure_is_told_and_not_retried(fails: Fails) {
+pub(super) async fn tool_failure_reaches_the_model_and_is_not_retried(fails: Fails) {
     let log = Log::default();
     let noting = log.clone();
     let failing = safe("t", any_object(), move |_| {
@@ -112,7 +112,7 @@ pub(super) async fn a_failure_is_told_and_not_retried(fails: Fails) {
     assert_eq!((played.requests.len(), played.reply.text().as_str()), (2, "done"));
 }
 
-pub(super) async fn parts_are_joined_for_the_model_and_kept() {
+pub(super) async fn parts_are_joined_for_the_model_and_stored() {
     let picture = ContentPart::Image { media_type: "image/png".into(), data: "AAAA".into() };
     let parts = vec![ContentPart::Text("a".into()), picture, ContentPart::Text("b".into())];
     let shows = safe("t", any_object(), move |_| {
@@ -128,7 +128,7 @@ pub(super) async fn parts_are_joined_for_the_model_and_kept() {
     assert_eq!(result.error, None);
 }
 
-pub(super) async fn render_data_stays_at_home() {
+pub(super) async fn render_data_is_not_sent_to_the_model() {
     let shows = safe("t", any_object(), |_| async {
         Ok(ToolOutput { content: "covered".into(), render_data: Some(json!({"colour": "mauve"})) })
     });
@@ -156,7 +156,7 @@ pub(super) async fn a_tool_out_of_scope_is_neither_shown_nor_run() {
     assert!(log.lines().is_empty());
 }
 
-pub(super) async fn out_of_scope_unknown_and_invalid_are_told_apart() {
+pub(super) async fn out_of_scope_unknown_and_invalid_calls_differ() {
     let log = Log::default();
     let step = call("other").and_call("missing", json!({})).and_call("coder", json!("{bad"));
     let played = play([step, Step::text("done")], |agent| {
@@ -170,7 +170,7 @@ pub(super) async fn out_of_scope_unknown_and_invalid_are_told_apart() {
     assert!(log.lines().is_empty());
 }
 
-pub(super) async fn an_error_is_told_word_for_word() {
+pub(super) async fn error_text_reaches_the_model_unchanged() {
     let log = Log::default();
     let failing = tool("bash", &log, Err("bash blew up"));
     let played = play([call("bash"), Step::text("done")], |agent| agent.tool(failing)).await;
@@ -195,7 +195,7 @@ pub(super) async fn unparsable_arguments_are_answered() {
     assert_eq!((log.lines().len(), played.reason()), (0, "end_turn"));
 }
 
-pub(super) async fn unmarked_tools_run_in_call_order_past_a_failure() {
+pub(super) async fn sequential_tools_run_in_order_past_a_failure() {
     let log = Log::default();
     let step = call("b").and_call("a", json!({}));
     let played = play([step, Step::text("done")], |agent| {
@@ -207,7 +207,7 @@ pub(super) async fn unmarked_tools_run_in_call_order_past_a_failure() {
 }
 
 /// Of two calls the first takes longer: it ends last and is answered first.
-pub(super) async fn marked_tools_run_side_by_side() {
+pub(super) async fn parallel_tools_run_concurrently() {
     let log = Log::default();
     let step = call("q").and_call("r", json!({}));
     let played = play([step, Step::text("done")], |agent| {
@@ -245,7 +245,7 @@ fn aborting(
     }
 }
 
-pub(super) async fn an_abort_answers_the_calls_that_wait() {
+pub(super) async fn abort_answers_waiting_calls() {
     let log = Log::default();
     let step = call("t").and_call("t", json!({}));
     let aborts = safe("t", any_object(), aborting(&log));
@@ -261,7 +261,7 @@ pub(super) async fn an_abort_answers_the_calls_that_wait() {
     assert_eq!((played.reason(), played.requests.len()), ("aborted", 1));
 }
 
-pub(super) async fn an_abort_answers_calls_side_by_side() {
+pub(super) async fn abort_answers_parallel_calls() {
     let log = Log::default();
     let step = call("waits").and_call("t", json!({}));
     let aborts = safe("t", any_object(), aborting(&log)).parallel();
