@@ -31,7 +31,7 @@ use cotter_files::{
     },
 };
 use cotter_models::{
-    ApiKey, Http, Override, Player, Provider, Providers, READY, Ready, Recorder, Rehearsal, Speaks,
+    ApiKey, Http, Override, Player, Provider, Providers, BUILT_IN_PROVIDERS, BuiltInProvider, Recorder, Rehearsal, Speaks,
     Tape,
 };
 use tokio::time::timeout;
@@ -170,7 +170,7 @@ impl ProviderSet {
             is_playing: false,
         };
         let proxies = Proxies::of_variables();
-        let known = READY.iter().map(|ready| ready.name);
+        let known = BUILT_IN_PROVIDERS.iter().map(|ready| ready.name);
         let more = values.providers.keys().map(String::as_str);
         let more = more.filter(|name| ready(name).is_none());
         for name in known.chain(more) {
@@ -234,7 +234,7 @@ impl ProviderSet {
 
     /// Returns the stored key of a provider, or of a provider that uses the same variable.
     fn stored(&self, name: &str, variable: Option<&str>) -> Option<&ApiKey> {
-        let alike = READY.iter().filter(|ready| {
+        let alike = BUILT_IN_PROVIDERS.iter().filter(|ready| {
             ready.key_variable.is_some() && ready.key_variable == variable && ready.name != name
         });
         let names = std::iter::once(name).chain(alike.map(|ready| ready.name));
@@ -407,7 +407,7 @@ impl ProviderSet {
 
     /// Returns the default model of the first provider with a key.
     fn first_with_key(&self) -> Option<ChosenModel> {
-        READY.iter().find_map(|ready| {
+        BUILT_IN_PROVIDERS.iter().find_map(|ready| {
             self.providers.get(ready.name).filter(|provider| provider.has_key())?;
             let name = format!("{}/{}", ready.name, ready.default_model?);
             let location = self.routes.get(ready.name)?.key.clone()?;
@@ -523,10 +523,10 @@ impl ProviderSet {
     fn no_name(&self, name: &str) -> CliError {
         let failure =
             CliError::usage(format!("`{}` is no model: expected `provider/model`", shown(name)));
-        let first = READY.iter().find(|ready| ready.name == name.trim_end_matches('/'));
+        let first = BUILT_IN_PROVIDERS.iter().find(|ready| ready.name == name.trim_end_matches('/'));
         let first =
             first.and_then(|ready| Some(format!("{}/{}", ready.name, ready.default_model?)));
-        let known = READY.iter().flat_map(names_of).chain([Rehearsal::NAME.to_owned()]);
+        let known = BUILT_IN_PROVIDERS.iter().flat_map(names_of).chain([Rehearsal::NAME.to_owned()]);
         let known: Vec<_> = known.collect();
         let alike = || known.iter().find(|known| known.ends_with(&format!("/{name}"))).cloned();
         match first.or_else(alike).or_else(|| nearest(name, known.iter().map(String::as_str))) {
@@ -687,18 +687,18 @@ fn undescribed_error(name: &str, entry: &ProviderSettings) -> SettingsError {
     let error = entry.location.error(format!(
         "`{name}` is no provider that is known, so it needs `speaks` and `baseUrl`"
     ));
-    match text::nearest(name, READY.iter().map(|ready| ready.name)) {
+    match text::nearest(name, BUILT_IN_PROVIDERS.iter().map(|ready| ready.name)) {
         Some(near) => error.with_hint(format!("did you mean `{near}`?")),
         None => error,
     }
 }
 
-fn ready(name: &str) -> Option<&'static Ready> {
-    READY.iter().find(|ready| ready.name == name)
+fn ready(name: &str) -> Option<&'static BuiltInProvider> {
+    BUILT_IN_PROVIDERS.iter().find(|ready| ready.name == name)
 }
 
 /// Returns the models of a provider in the catalogue.
-fn names_of(ready: &Ready) -> Vec<String> {
+fn names_of(ready: &BuiltInProvider) -> Vec<String> {
     let alone = Provider::ready(ready.name).map(Provider::needing_no_key);
     let listed = alone.map(|provider| Providers::new().with(provider).available());
     listed.into_iter().flatten().map(|info| info.name.into()).collect()

@@ -54,10 +54,10 @@ mod rehearsal;
 pub use self::{
     adapter::HttpModel,
     cassette::{Player, Recorder, Tape},
-    catalog::Known,
+    catalog::ModelFacts,
     http::Http,
     key::ApiKey,
-    providers::{Override, Provider, Providers, READY, Ready, Speaks},
+    providers::{Override, Provider, Providers, BUILT_IN_PROVIDERS, BuiltInProvider, Speaks},
     rehearsal::Rehearsal,
 };
 
