@@ -343,7 +343,7 @@ fn s34_hosts_inside_are_posted_to_by_the_operators_word_alone() {
         let output = world.output(&run(&[], "read a.txt"));
         let seen = world.shown(&output);
         assert!(
-            seen.contains("may not be posted to: it is this machine or the network it is in"),
+            seen.contains("may not be posted to: it is on this machine or its network"),
             "{seen}"
         );
     }

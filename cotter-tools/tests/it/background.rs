@@ -209,11 +209,11 @@ async fn s15_what_is_planted_while_nobody_looks_is_told_and_goes_with_the_sessio
     let session = agent.new_session().await.unwrap();
     session.prompt("go").await.unwrap();
     let told = person.notices();
-    assert_eq!(told.matches("came to be while it runs").count(), 4, "{told}");
+    assert_eq!(told.matches("was created while it runs").count(), 4, "{told}");
     session.close().await;
     assert_eq!(there(&scratch.path()), ".husky");
     let at_the_end = person.notices().replace(&told, "");
-    assert_eq!(at_the_end.matches("it was taken away again").count(), 4, "{at_the_end}");
+    assert_eq!(at_the_end.matches("it was removed").count(), 4, "{at_the_end}");
     fs::write(scratch.path().join(".mcp.json"), "mine").unwrap();
     drop((session, agent));
     assert_eq!(there(&scratch.path()), ".mcp.json .husky");
