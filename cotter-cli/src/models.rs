@@ -31,8 +31,8 @@ use cotter_files::{
     },
 };
 use cotter_models::{
-    ApiKey, Http, Override, Player, Provider, Providers, BUILT_IN_PROVIDERS, BuiltInProvider, Recorder, Rehearsal, Speaks,
-    Tape,
+    ApiKey, BUILT_IN_PROVIDERS, BuiltInProvider, Http, Override, Player, Provider, Providers,
+    Recorder, Rehearsal, Speaks, Tape,
 };
 use tokio::time::timeout;
 
@@ -523,10 +523,12 @@ impl ProviderSet {
     fn no_name(&self, name: &str) -> CliError {
         let failure =
             CliError::usage(format!("`{}` is no model: expected `provider/model`", shown(name)));
-        let first = BUILT_IN_PROVIDERS.iter().find(|ready| ready.name == name.trim_end_matches('/'));
+        let first =
+            BUILT_IN_PROVIDERS.iter().find(|ready| ready.name == name.trim_end_matches('/'));
         let first =
             first.and_then(|ready| Some(format!("{}/{}", ready.name, ready.default_model?)));
-        let known = BUILT_IN_PROVIDERS.iter().flat_map(names_of).chain([Rehearsal::NAME.to_owned()]);
+        let known =
+            BUILT_IN_PROVIDERS.iter().flat_map(names_of).chain([Rehearsal::NAME.to_owned()]);
         let known: Vec<_> = known.collect();
         let alike = || known.iter().find(|known| known.ends_with(&format!("/{name}"))).cloned();
         match first.or_else(alike).or_else(|| nearest(name, known.iter().map(String::as_str))) {

@@ -377,10 +377,7 @@ where
                 let why = failure::clean_message(&why, self.key.as_ref(), "");
                 // Invalid data may be a cut connection. Report a network error, so that the request
                 // is tried again.
-                ModelError::new(
-                    ModelErrorKind::Network,
-                    format!("cannot read the reply: {why}"),
-                )
+                ModelError::new(ModelErrorKind::Network, format!("cannot read the reply: {why}"))
             }
         })
     }
@@ -414,7 +411,8 @@ mod tests {
             last_delta: Instant::now(),
         };
         let all: Vec<_> = reply.stream().collect().await;
-        let error = ModelError::new(ModelErrorKind::Timeout, "the reply made no progress for 1800s");
+        let error =
+            ModelError::new(ModelErrorKind::Timeout, "the reply made no progress for 1800s");
         assert_eq!(all, [Err(error)]);
     }
 }

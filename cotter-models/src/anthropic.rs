@@ -108,7 +108,8 @@ impl Messages {
     }
 
     fn settings(&self, request: &Request, writer: &AnthropicWriter) -> Value {
-        let default = self.facts.max_output.map_or(DEFAULT_MAX_TOKENS, |max| max.min(MAX_DEFAULT_TOKENS));
+        let default =
+            self.facts.max_output.map_or(DEFAULT_MAX_TOKENS, |max| max.min(MAX_DEFAULT_TOKENS));
         let max_tokens = request.max_tokens.map_or(default, u64::from);
         let mut settings = json!({"max_tokens": max_tokens, "stream": true});
         let (thinking, effort) = self.thinking(request, || writer.may_think());
@@ -184,7 +185,8 @@ fn marks(request: &Request, written: &WrittenConversation<AnthropicWriter>) -> V
     let previous_end = reply.and_then(|_| older.find(|(_, message)| can_carry_mark(message)));
     let is_markable =
         |back: &usize| request.messages.iter().rev().nth(*back).is_some_and(can_carry_mark);
-    let marked = previous_end.map(|(back, _)| back).into_iter().chain(Some(newest).filter(is_markable));
+    let marked =
+        previous_end.map(|(back, _)| back).into_iter().chain(Some(newest).filter(is_markable));
     marked.filter_map(|back| written.end_of(back)).collect()
 }
 

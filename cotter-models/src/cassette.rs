@@ -120,7 +120,8 @@ impl Recorder {
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let file = Mutex::new(options.open(path)?);
-        let recorder = Recorder(Arc::new(RecorderState { file, failure: OnceLock::new(), redactor }));
+        let recorder =
+            Recorder(Arc::new(RecorderState { file, failure: OnceLock::new(), redactor }));
         recorder.write(&CassetteLine::Cassette { v: VERSION })?;
         Ok(recorder)
     }
@@ -223,7 +224,10 @@ impl Player {
                     return Err(line_error(number, format!("unknown cassette version {v}")));
                 }
                 (0, Ok(_)) | (_, Ok(CassetteLine::Cassette { .. })) => {
-                    return Err(line_error(number, "the head of a cassette must be its first line".into()));
+                    return Err(line_error(
+                        number,
+                        "the head of a cassette must be its first line".into(),
+                    ));
                 }
                 (_, Ok(CassetteLine::Exchange(exchange))) => unplayed.push(exchange),
             }
@@ -245,8 +249,9 @@ impl Player {
         let is_similar = |request: &RecordedRequest| {
             path_of(&request.url) == path && request.body.get("model") == body.get("model")
         };
-        let exact =
-            unplayed.iter().position(|other| is_similar(&other.request) && other.request.body == body);
+        let exact = unplayed
+            .iter()
+            .position(|other| is_similar(&other.request) && other.request.body == body);
         let found = exact.or_else(|| unplayed.iter().position(|other| is_similar(&other.request)));
         let Some(found) = found else {
             let message = format!("{}: no unplayed response for {path}", self.0.path.display());
@@ -377,7 +382,8 @@ mod tests {
         assert_eq!(recorder.failure(), None);
         drop(recorder.begin(&call()));
         assert!(recorder.failure().is_some());
-        let writable = Recorder(Arc::new(recording(file.reopen().expect("the file opens for writing"))));
+        let writable =
+            Recorder(Arc::new(recording(file.reopen().expect("the file opens for writing"))));
         drop(writable.begin(&call()));
         assert_eq!(writable.failure(), None);
     }

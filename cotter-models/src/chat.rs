@@ -84,7 +84,11 @@ const FLAVOURS: &[Flavour] = &[
         by_maker: &[("anthropic/", ("cache_control", r#"{"type":"ephemeral"}"#))],
         ..PLAIN
     },
-    Flavour { host: "generativelanguage.googleapis.com", returns: ReturnedParts::Signatures, ..PLAIN },
+    Flavour {
+        host: "generativelanguage.googleapis.com",
+        returns: ReturnedParts::Signatures,
+        ..PLAIN
+    },
     Flavour {
         host: "api.deepseek.com",
         when_not_thinking: &[("thinking", r#"{"type":"disabled"}"#)],

@@ -80,7 +80,8 @@ impl Http {
         match () {
             () if !matches!(url.scheme(), "http" | "https") => Err(expected.into()),
             () if !url.username().is_empty() || url.password().is_some() => {
-                Err("the address must not contain a name or password: set the key separately".into())
+                Err("the address must not contain a name or password: set the key separately"
+                    .into())
             }
             () if url.query().is_some() || url.fragment().is_some() => {
                 Err("the address must not contain `?` or `#`: paths are appended to it".into())
@@ -139,7 +140,10 @@ impl Http {
         headers: HeaderMap,
     ) -> Result<HttpAnswer, ModelError> {
         if let Some(Tape::Play(_)) = &self.0.tape {
-            return Err(ModelError::new(ModelErrorKind::Other, "cannot list models: a cassette is being played"));
+            return Err(ModelError::new(
+                ModelErrorKind::Other,
+                "cannot list models: a cassette is being played",
+            ));
         }
         self.receive(self.client(url)?.get(url).headers(headers)).await
     }
@@ -341,7 +345,9 @@ mod tests {
             check("http://me:hush@x.example").starts_with("the address must not contain a name")
         );
         assert!(check("http://me@x.example").starts_with("the address must not contain a name"));
-        assert!(check("http://x.example/v1?key=hush").starts_with("the address must not contain `?`"));
+        assert!(
+            check("http://x.example/v1?key=hush").starts_with("the address must not contain `?`")
+        );
         assert!(!check("http://x.example/v1#hush").contains("hush"));
     }
 

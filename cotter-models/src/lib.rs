@@ -57,7 +57,7 @@ pub use self::{
     catalog::ModelFacts,
     http::Http,
     key::ApiKey,
-    providers::{Override, Provider, Providers, BUILT_IN_PROVIDERS, BuiltInProvider, Speaks},
+    providers::{BUILT_IN_PROVIDERS, BuiltInProvider, Override, Provider, Providers, Speaks},
     rehearsal::Rehearsal,
 };
 

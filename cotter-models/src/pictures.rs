@@ -43,7 +43,9 @@ fn replace_part(part: ContentPart) -> ContentPart {
         other => SUPPORTED.into_iter().find(|name| *name == other),
     };
     match supported {
-        Some(supported) if !data.is_empty() => ContentPart::Image { media_type: supported.into(), data },
+        Some(supported) if !data.is_empty() => {
+            ContentPart::Image { media_type: supported.into(), data }
+        }
         _ => ContentPart::Text(PLACEHOLDER.into()),
     }
 }

@@ -382,7 +382,8 @@ impl Providers {
         let facts = ModelFacts::of(&provider.row(model));
         // Local models are free.
         let free = || Some(Price::default()).filter(|_| provider.catalogue == "ollama");
-        let mut facts = facts.unwrap_or_else(|| ModelFacts { price: free(), ..ModelFacts::default() });
+        let mut facts =
+            facts.unwrap_or_else(|| ModelFacts { price: free(), ..ModelFacts::default() });
         let name = format!("{}/{model}", provider.name);
         if let Some(overrides) = self.overrides.get(name.as_str()) {
             facts.context_window = overrides.context_window.or(facts.context_window);

@@ -77,7 +77,9 @@ impl<'a> Conversation<'a> {
                         ..Conversation::default()
                     };
                 }
-                Message::Assistant(reply) => conversation.calls.extend(AssistantMessage::calls(reply)),
+                Message::Assistant(reply) => {
+                    conversation.calls.extend(AssistantMessage::calls(reply))
+                }
                 Message::ToolResult(result) => conversation.results.push(result),
                 _ => {}
             }

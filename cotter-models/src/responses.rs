@@ -84,7 +84,10 @@ impl Responses {
             }
         }
         // A model that cannot think refuses this field.
-        let thinks = !matches!(self.facts.thinking_control, ThinkingControl::None | ThinkingControl::Unknown);
+        let thinks = !matches!(
+            self.facts.thinking_control,
+            ThinkingControl::None | ThinkingControl::Unknown
+        );
         if thinks || effort.is_some() {
             settings["include"] = json!(["reasoning.encrypted_content"]);
         }

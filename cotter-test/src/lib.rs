@@ -12,12 +12,12 @@ mod transcript;
 mod ui;
 
 #[cfg(feature = "provider")]
-pub use self::provider::{After, Answer, Cut, Dialect, LocalProvider, Received};
+pub use self::provider::{After, Answer, Cut, Dialect, LocalProvider, ReceivedRequest};
 pub use self::{
     harness::not_tested,
     recording::Recording,
     script::{ScriptError, Scripted, Step},
     store::{Fault, FaultyStore},
     transcript::{shown_event, shown_events, transcript},
-    ui::{Said, ScriptedUi},
+    ui::{PersonAnswer, ScriptedUi},
 };

@@ -260,7 +260,7 @@ async fn collect_output(
             running.end();
         }
     }
-    let end = running.ended().await.map_err(start_error)?;
+    let end = running.wait_for_end().await.map_err(start_error)?;
     Ok(BashOutput { bytes, parts, stop_cause, end })
 }
 
@@ -332,7 +332,9 @@ impl BashOutput {
             }
             (Some(StopCause::TooMuch), _) => {
                 let megabytes = MAX_OUTPUT / 1024 / 1024;
-                remarks.push(format!("ended after {megabytes} MB of output; send it to a file instead"));
+                remarks.push(format!(
+                    "ended after {megabytes} MB of output; send it to a file instead"
+                ));
             }
             (None, exit) => remarks.extend(describe_exit(exit)),
         }

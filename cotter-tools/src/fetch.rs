@@ -203,7 +203,8 @@ fn redirect(response: &Response, from: &Address) -> Option<Result<Address, Strin
 
 fn redirect_notice(start: &Address, next: &Address) -> ToolOutput {
     let (from, to) = (&start.url, &next.url);
-    format!("{from} redirects to another host, which was not fetched: fetch {to} in another call").into()
+    format!("{from} redirects to another host, which was not fetched: fetch {to} in another call")
+        .into()
 }
 
 fn header(response: &Response, name: &HeaderName) -> Option<String> {

@@ -81,11 +81,12 @@ impl HookRunner {
             let header_error = |_| format!("its header `{}` cannot be sent", text::show_line(name));
             let value = fill_variables(value, |variable| {
                 let is_allowed = request.variable_names.iter().any(|name| name == variable);
-                let mut set = self.variables.iter().filter(|(name, _)| is_allowed && name == variable);
+                let mut set =
+                    self.variables.iter().filter(|(name, _)| is_allowed && name == variable);
                 set.next().and_then(|(_, value)| value.to_str()).unwrap_or_default()
             });
-            let name =
-                HeaderName::try_from(name.as_str()).map_err(|cause| header_error(cause.to_string()))?;
+            let name = HeaderName::try_from(name.as_str())
+                .map_err(|cause| header_error(cause.to_string()))?;
             let mut value =
                 HeaderValue::try_from(value).map_err(|cause| header_error(cause.to_string()))?;
             value.set_sensitive(true);
@@ -299,12 +300,12 @@ async fn collect(
             });
         }
     }
-    let ended = running.ended().await.map_err(|cause| cause.to_string())?;
-    let exit = match ended.exit {
+    let end = running.wait_for_end().await.map_err(|cause| cause.to_string())?;
+    let exit = match end.exit {
         Exit::Code(code) => command_hook::ProcessExit::Code(code),
         Exit::Signal(signal) => command_hook::ProcessExit::Signal(signal),
     };
-    Ok(ProcessOutput { exit, stdout, stderr, remarks: ended.remarks, blocked_accesses: vec![] })
+    Ok(ProcessOutput { exit, stdout, stderr, remarks: end.remarks, blocked_accesses: vec![] })
 }
 
 /// A hook that stays running. It is started at the first event.
@@ -354,7 +355,8 @@ impl ResidentExchange {
         Ok(ResidentExchange { running, input, line_buffer: vec![], stderr_bytes: vec![] })
     }
 
-    /// Sends a line and returns the answer. Writes and reads at the same time: a hook may answer before it has read all of a long line.
+    /// Sends a line and returns the answer. Writes and reads at the same time: a hook may answer
+    /// before it has read all of a long line.
     async fn exchange(&mut self, line: &[u8]) -> Result<Vec<u8>, String> {
         let ResidentExchange { running, input, line_buffer, stderr_bytes } = self;
         if !line_buffer.is_empty() {

@@ -248,12 +248,7 @@ impl MemoryInner {
         }
     }
 
-    fn add_entry(
-        &self,
-        cx: &Cx,
-        text: String,
-        tags: Vec<String>,
-    ) -> Result<ToolOutput, ToolError> {
+    fn add_entry(&self, cx: &Cx, text: String, tags: Vec<String>) -> Result<ToolOutput, ToolError> {
         let now = Timestamp::now();
         let mut entry = Entry {
             id: String::new(),
@@ -302,9 +297,8 @@ impl MemoryInner {
     fn forget(&self, call: &Permit) -> Result<ToolOutput, ToolError> {
         let id = call.input()["id"].as_str().unwrap_or_default();
         let shown = text::clip(&text::show_line(id), 80).into_owned();
-        let unknown = || {
-            ToolError::new(ToolErrorKind::NotFound, format!("there is no note `{shown}`"))
-        };
+        let unknown =
+            || ToolError::new(ToolErrorKind::NotFound, format!("there is no note `{shown}`"));
         if !is_id(id) {
             return Err(unknown());
         }

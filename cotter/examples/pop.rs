@@ -21,7 +21,7 @@ use cotter::{
     invoke::command::{CommandCx, CommandResult},
     named,
 };
-use cotter_test::{Recording, Said, Scripted, ScriptedUi, Step};
+use cotter_test::{PersonAnswer, Recording, Scripted, ScriptedUi, Step};
 use serde_json::{Map, Value};
 
 async fn pop(cx: CommandCx) -> Result<CommandResult, Box<dyn Error + Send + Sync>> {
@@ -152,7 +152,7 @@ async fn side_track(transform: Transform) -> Result<String, Box<dyn Error>> {
     let typed = "What grows here?|/compact Which?|What is a spade?|How do I dig?|/pop|Next?";
     let said = "Roses.|They talked of roses.|Red ones.|A tool.|With the feet.|They talked of \
                 spades.|Plant them.";
-    talk(transform, typed, said, [Said::Choice(2)]).await
+    talk(transform, typed, said, [PersonAnswer::Choice(2)]).await
 }
 
 /// Returns the statuses of `/pop`, and the messages that the model got at the end.
@@ -160,7 +160,7 @@ pub(crate) async fn talk(
     transform: Transform,
     typed: &str,
     said: &str,
-    chosen: impl IntoIterator<Item = Said>,
+    chosen: impl IntoIterator<Item = PersonAnswer>,
 ) -> Result<String, Box<dyn Error>> {
     let model = Recording::new(Scripted::new(said.split('|').map(Step::text)));
     let agent = Agent::builder(model.clone())

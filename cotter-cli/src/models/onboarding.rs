@@ -152,7 +152,10 @@ async fn find_key_provider(
 }
 
 /// Returns the model to use: the provider's default, else the one that the person names.
-async fn choose_model(terminal: &Terminal, ready: &BuiltInProvider) -> Result<Option<String>, CliError> {
+async fn choose_model(
+    terminal: &Terminal,
+    ready: &BuiltInProvider,
+) -> Result<Option<String>, CliError> {
     let name = |model: &str| format!("{}/{model}", ready.name);
     if let Some(model) = ready.default_model {
         return Ok(Some(name(model)));

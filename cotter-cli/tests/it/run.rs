@@ -481,5 +481,5 @@ fn r11_what_is_remembered_is_there_for_the_next_session() {
     let elsewhere = elsewhere.to_str().unwrap();
     let shown = world.output(&["-p", "--model", "rehearsal", "--cwd", elsewhere, "recall kettles"]);
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
-    assert!(shown.contains("Nothing that is remembered matches"), "{shown}");
+    assert!(shown.contains("No note matches"), "{shown}");
 }

@@ -14,7 +14,7 @@ use cotter_files::{
     },
     document::Document,
 };
-use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{PersonAnswer, Scripted, ScriptedUi, Step, transcript};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
@@ -52,7 +52,8 @@ impl Ui for Person {
 /// Creates an agent that calls `work {"n": 1}` in each of `runs` runs, with a person who says yes.
 async fn call(zone: Zone, diary: &Diary, runs: usize) -> (Agent, Session) {
     let steps = (0..runs).flat_map(|_| [Step::call("work", json!({"n": 1})), Step::text("done")]);
-    let person = Person { scripted: ScriptedUi::new(vec![Said::Yes; runs]), diary: diary.clone() };
+    let person =
+        Person { scripted: ScriptedUi::new(vec![PersonAnswer::Yes; runs]), diary: diary.clone() };
     let agent = Agent::builder(Scripted::new(steps))
         .ui(person)
         .tool(probe("work", zone, diary))

@@ -19,7 +19,8 @@ use crate::{
 };
 
 /// Finish reasons that mean the server failed. The request may succeed on a retry.
-const FAILURE_REASONS: &[&str] = &["error", "abort", "network_error", "insufficient_system_resource"];
+const FAILURE_REASONS: &[&str] =
+    &["error", "abort", "network_error", "insufficient_system_resource"];
 
 /// A reply while it is being read.
 #[derive(Default)]

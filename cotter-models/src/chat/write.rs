@@ -191,7 +191,8 @@ impl ChatWriter {
                     }
                 }
                 AssistantPart::ToolCall(call) => {
-                    let needs_signature = self.returns == ReturnedParts::Signatures && calls.is_empty();
+                    let needs_signature =
+                        self.returns == ReturnedParts::Signatures && calls.is_empty();
                     let extra = extra_content
                         .take()
                         .or_else(|| needs_signature.then(placeholder_signature));

@@ -221,7 +221,8 @@ impl ResponsesReader {
             let texts = if summary.is_empty() { texts("content") } else { summary };
             self.thought(ThoughtKind::Summary, DeltaEvent::of(texts.join(SEPARATOR)), out);
         }
-        let encrypted = item["encrypted_content"].as_str().filter(|encrypted| !encrypted.is_empty());
+        let encrypted =
+            item["encrypted_content"].as_str().filter(|encrypted| !encrypted.is_empty());
         // Sign it even if it cannot be sent back: the signature separates it from the next thought.
         if encrypted.is_some() || self.item.thought.is_some() {
             self.has_thought = true;

@@ -198,7 +198,8 @@ fn report(answers: &[TaskResult]) -> Result<ToolOutput, ToolError> {
         text.len() > max_bytes
     });
     if answers.iter().all(|answer| answer.answer.is_err()) {
-        let data = json!({"status": "error", "message": "no task succeeded", "data": rows(max_bytes)});
+        let data =
+            json!({"status": "error", "message": "no task succeeded", "data": rows(max_bytes)});
         return Err(ToolError::failed(data.to_string()));
     }
     let data = json!({"status": "success", "data": rows(max_bytes)});

@@ -171,8 +171,8 @@ impl Processes {
 fn spec() -> ToolSpec {
     ToolSpec::new(
         "bash_background",
-        "Start a bash command line that keeps running after the call, such as a server or a watcher, and look \
-         after it. `start` needs `command` (and may have `name` and `cwd`), `log` shows the end of \
+        "Start a bash command line that keeps running after the call, such as a server or a watcher, and \
+         look after it. `start` needs `command` (and may have `name` and `cwd`), `log` shows the end of \
          its output, `stop` ends it with all it started, `list` shows all. At most 8 run at a time; they \
          end with the session.",
         json!({

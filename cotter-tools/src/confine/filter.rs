@@ -141,7 +141,8 @@ fn refused_always() -> Rules {
 
 /// Calls that no build needs, for any network access.
 fn refused_for_builds() -> Rules {
-    let mut rules: Rules = REFUSED_FOR_BUILDS.iter().map(|call| (number(*call), vec![REFUSE])).collect();
+    let mut rules: Rules =
+        REFUSED_FOR_BUILDS.iter().map(|call| (number(*call), vec![REFUSE])).collect();
     let mut insert = |call, steps| rules.insert(number(call), steps);
     // Answer as if the kernel had none: the C library then uses the older call, whose flags can be
     // checked.

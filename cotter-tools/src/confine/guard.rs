@@ -143,7 +143,8 @@ impl PathGuard {
 impl PathBackup {
     fn read(path: &Path, room: &mut u64) -> PathBackup {
         let Ok(metadata) = path.symlink_metadata() else { return PathBackup::Absent };
-        let fallback = PathBackup::Metadata { length: metadata.len(), changed: metadata.modified().ok() };
+        let fallback =
+            PathBackup::Metadata { length: metadata.len(), changed: metadata.modified().ok() };
         let mode = metadata.permissions().mode();
         if metadata.is_symlink() {
             return fs::read_link(path).map_or(fallback, PathBackup::Link);
@@ -266,7 +267,8 @@ fn restore_entries(
 fn links_above(path: &Path) -> impl Iterator<Item = PathBuf> {
     let mut above: Vec<_> = path.ancestors().skip(1).collect();
     above.reverse();
-    let is_link = |path: &&Path| path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
+    let is_link =
+        |path: &&Path| path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
     above.into_iter().filter(is_link).map(Path::to_path_buf).collect::<Vec<_>>().into_iter()
 }
 

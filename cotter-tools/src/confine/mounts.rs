@@ -57,7 +57,9 @@ impl Confinement {
         for above in closed.flat_map(|path| path.ancestors().skip(1)) {
             let inside = |root: &&PathBuf| above.starts_with(root) && above != root.as_path();
             let is_planned = plans.iter().any(|plan| plan.path == above);
-            if !is_planned && self.writes.iter().chain(&self.guarded_writes).any(|root| inside(&root)) {
+            if !is_planned
+                && self.writes.iter().chain(&self.guarded_writes).any(|root| inside(&root))
+            {
                 plans.push(MountPlan { path: above.into(), read_only: false });
             }
         }

@@ -82,12 +82,20 @@ impl Address {
         let addresses = tokio::net::lookup_host((self.host.as_str(), port)).await;
         let addresses: Vec<_> =
             addresses.map_err(|cause| format!("{} is not found: {cause}", self.host))?.collect();
-        if addresses.is_empty() { Err(format!("{} is not found", self.host)) } else { Ok(addresses) }
+        if addresses.is_empty() {
+            Err(format!("{} is not found", self.host))
+        } else {
+            Ok(addresses)
+        }
     }
 
     /// Checks the resolved addresses for a call of that zone. A name of the open internet must not
     /// resolve to this machine or its network: the call was not approved for that.
-    pub(crate) fn check_resolved(&self, addresses: &[SocketAddr], zone: Zone) -> Result<(), String> {
+    pub(crate) fn check_resolved(
+        &self,
+        addresses: &[SocketAddr],
+        zone: Zone,
+    ) -> Result<(), String> {
         match addresses.iter().find(|address| is_inside(address.ip())) {
             Some(address) if zone < Zone::Machine => Err(format!(
                 "{} resolves to {}, which is on this machine or its network; the call was not \

@@ -330,7 +330,9 @@ fn link_target(href: &str, base: &Url) -> Option<String> {
     let url = base.join(href.trim()).ok()?;
     let is_same_page = href.trim_start().starts_with('#');
     let link = url.to_string();
-    (!is_same_page && matches!(url.scheme(), "http" | "https" | "mailto") && link.len() <= LINK_CHARS)
+    (!is_same_page
+        && matches!(url.scheme(), "http" | "https" | "mailto")
+        && link.len() <= LINK_CHARS)
         .then_some(link)
 }
 

@@ -109,7 +109,8 @@ impl WriteTarget {
 
     /// The current state.
     pub(crate) fn state(&self) -> io::Result<FileState> {
-        let metadata = match rustix::fs::statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
+        let metadata = match rustix::fs::statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW)
+        {
             Err(Errno::NOENT) => return Ok(FileState::Nothing),
             metadata => metadata?,
         };
@@ -178,7 +179,13 @@ impl WriteTarget {
     /// True if the file is still there and unchanged.
     fn is_unchanged(&self, before: &FileHandle) -> bool {
         let metadata = &before.metadata;
-        let identity = (metadata.dev(), metadata.ino(), metadata.size(), metadata.mtime(), metadata.mtime_nsec());
+        let identity = (
+            metadata.dev(),
+            metadata.ino(),
+            metadata.size(),
+            metadata.mtime(),
+            metadata.mtime_nsec(),
+        );
         let now = self.folder.file(&self.name).and_then(|file| file.metadata());
         now.is_ok_and(|now| {
             (now.dev(), now.ino(), now.size(), now.mtime(), now.mtime_nsec()) == identity

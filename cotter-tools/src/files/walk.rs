@@ -89,7 +89,8 @@ impl<'a> FileWalk<'a> {
     ) -> std::io::Result<Self> {
         let folder = Folder::open(root)?;
         let outermost = workspace.read_roots().filter(|read_root| root.starts_with(read_root));
-        let outermost = outermost.max_by_key(|read_root| read_root.as_os_str().len()).unwrap_or(root);
+        let outermost =
+            outermost.max_by_key(|read_root| read_root.as_os_str().len()).unwrap_or(root);
         let mut ignores = Rc::new(Ignores::default());
         let mut outer: Vec<_> =
             root.ancestors().take_while(|at| at.starts_with(outermost)).collect();

@@ -21,7 +21,7 @@ use reqwest::{
 };
 use rustls::ClientConfig;
 
-use crate::fetch::{PinnedResolver, address::Address, tls, describe_error};
+use crate::fetch::{PinnedResolver, address::Address, describe_error, tls};
 
 /// Whether a request may be sent without TLS.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -81,9 +81,7 @@ impl Webhooks {
             "https" => {}
             "http" if is_open => {}
             _ if plain == PlainHttp::Listed => {
-                return Err(
-                    "the address must be https, or on the operator's list".into()
-                );
+                return Err("the address must be https, or on the operator's list".into());
             }
             _ => return Err("the address must be https".into()),
         }
@@ -121,7 +119,8 @@ impl Webhooks {
         let (_, mut response) = self.send_request(&url, headers, body, PlainHttp::Listed).await?;
         let mut received = vec![];
         while received.len() <= max_bytes
-            && let Some(chunk) = response.chunk().await.map_err(|cause| describe_error(&cause.without_url()))?
+            && let Some(chunk) =
+                response.chunk().await.map_err(|cause| describe_error(&cause.without_url()))?
         {
             received.extend_from_slice(&chunk);
         }

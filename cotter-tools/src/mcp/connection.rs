@@ -37,7 +37,7 @@ use cotter_files::settings::mcp_servers::{McpServer, Transport};
 
 use crate::mcp::{
     McpHost,
-    backlog::{self, Backlog, CountingWriter, CountingClient},
+    backlog::{self, Backlog, CountingClient, CountingWriter},
     definition::Definition,
     http,
     launch::{self, McpProcess, StderrTail},
@@ -213,7 +213,8 @@ impl Connection {
             let params = PaginatedRequestParams::default().with_cursor(cursor);
             let request = ListToolsRequest::with_param(params);
             let answer = self.service.send_request(ClientRequest::ListToolsRequest(request)).await;
-            let answer = answer.map_err(|cause| format!("its tools: {}", self.describe_cause(&cause)))?;
+            let answer =
+                answer.map_err(|cause| format!("its tools: {}", self.describe_cause(&cause)))?;
             let (tools, next) = page_of(answer)?;
             listed.add(&tools);
             listed.too_many |= next.is_some() && page + 1 == MAX_PAGES;
@@ -283,9 +284,7 @@ impl Connection {
             ServerResult::InputRequiredResult(_) => {
                 Err(ToolError::failed("the server asks for more input, which is not supported"))
             }
-            _ => Err(ToolError::failed(
-                "the server's answer is not a tool result",
-            )),
+            _ => Err(ToolError::failed("the server's answer is not a tool result")),
         }
     }
 

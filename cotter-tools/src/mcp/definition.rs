@@ -150,9 +150,7 @@ fn sanitize_schema(schema: &Value) -> Value {
         Value::Object(members) => {
             let sanitize = |(key, value): (&String, &Value)| {
                 let value = match (key.as_str(), value) {
-                    ("description" | "title", Value::String(text)) => {
-                        Value::String(sanitize(text))
-                    }
+                    ("description" | "title", Value::String(text)) => Value::String(sanitize(text)),
                     (_, value) => sanitize_schema(value),
                 };
                 (key.clone(), value)

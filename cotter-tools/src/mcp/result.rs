@@ -46,7 +46,10 @@ fn part(block: ContentBlock) -> ContentPart {
         ContentBlock::ResourceLink(link) => {
             let (uri, name) = (text::show_line(&link.uri), text::show_line(&link.name));
             let description = link.description.map(|text| format!(": {}", text::show(&text)));
-            ContentPart::Text(format!("[a link to {uri}, `{name}`{}]", description.unwrap_or_default()))
+            ContentPart::Text(format!(
+                "[a link to {uri}, `{name}`{}]",
+                description.unwrap_or_default()
+            ))
         }
         _ => ContentPart::Text("[content of an unknown kind]".into()),
     }

@@ -82,12 +82,13 @@ impl Entry {
         match key.trim() {
             "id" if is_id(value) => self.id = value.into(),
             "secret" => {
-                self.secret = value
-                    .parse()
-                    .map_err(|_| format!("`{}` is not `true` or `false`", shown()))?;
+                self.secret =
+                    value.parse().map_err(|_| format!("`{}` is not `true` or `false`", shown()))?;
             }
             "created" if Timestamp::parse(value).is_some() => self.created = value.into(),
-            key @ ("id" | "created") => return Err(format!("`{}` is not a valid `{key}`", shown())),
+            key @ ("id" | "created") => {
+                return Err(format!("`{}` is not a valid `{key}`", shown()));
+            }
             "session" => self.session = value.into(),
             "agent" => self.agent = value.into(),
             "origin" => self.origin = value.into(),

@@ -154,7 +154,8 @@ impl Index {
 
     /// The unreadable files and their errors.
     pub(crate) fn damaged<'a>(&'a self) -> impl Iterator<Item = (&'a str, &'a str)> {
-        let error = |indexed: &'a IndexedFile| indexed.entry.as_ref().err().map(EntryError::message);
+        let error =
+            |indexed: &'a IndexedFile| indexed.entry.as_ref().err().map(EntryError::message);
         self.files.iter().filter_map(move |(name, indexed)| Some((name.as_str(), error(indexed)?)))
     }
 

@@ -103,7 +103,7 @@ impl Parser<'_> {
         let joined = word.source.contains("\\\n");
         let number = word.source.starts_with(|c: char| c.is_ascii_digit());
         if joined && (number || !word.pieces.iter().all(plain)) {
-            return Err("a word goes on in the next line".into());
+            return Err("a word continues on the next line".into());
         }
         Ok(word)
     }
@@ -272,7 +272,7 @@ impl Parser<'_> {
                 None => pieces.quoted("$"),
             }
             if self.sees("\\\n") {
-                return Err("a variable's name may go on in the next line".into());
+                return Err("a variable's name may continue on the next line".into());
             }
         }
         Ok(())
@@ -406,7 +406,7 @@ impl Parser<'_> {
         let depth = self.depth;
         self.deeper(|_| {
             let script = parse_within(&inner, depth + 1);
-            script.trouble.map_or(Ok(script.node), Err)
+            script.error.map_or(Ok(script.node), Err)
         })
     }
 

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use cotter::Agent;
-use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{PersonAnswer, Scripted, ScriptedUi, Step, transcript};
 use cotter_tools::{
     bash::{Bash, background::background},
     files,
@@ -19,7 +19,7 @@ fn agent(runner: Runner, scratch: &Scratch, calls: &[Value]) -> Agent {
     let steps = calls.iter().map(|input| Step::call("bash_background", input.clone()));
     Agent::builder(Scripted::new(steps.chain([Step::text("done")])))
         .workspace(scratch.workspace())
-        .ui(ScriptedUi::new(vec![Said::Yes; calls.len()]))
+        .ui(ScriptedUi::new(vec![PersonAnswer::Yes; calls.len()]))
         .extend(background(runner))
         .build()
         .unwrap()
@@ -130,7 +130,7 @@ fn planted(runner: Runner, calls: &[(&str, Value)]) -> (Scratch, Agent, Scripted
     fs::create_dir(scratch.path().join(".git")).unwrap();
     fs::write(scratch.path().join(".husky"), "old\n").unwrap();
     fs::write(scratch.path().join("plant.sh"), PLANT).unwrap();
-    let person = ScriptedUi::new(vec![Said::Yes; calls.len()]);
+    let person = ScriptedUi::new(vec![PersonAnswer::Yes; calls.len()]);
     let steps = calls.iter().map(|(tool, input)| Step::call(*tool, input.clone()));
     let agent = Agent::builder(Scripted::new(steps.chain([Step::text("done")])))
         .workspace(scratch.workspace())

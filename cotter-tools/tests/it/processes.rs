@@ -45,7 +45,7 @@ async fn s17_ended_all_of_it_is_gone_when_its_end_is_told() {
         let mut running = runner.start(job(command, &scratch.path())).await.unwrap();
         let pid = pid_in(&scratch.path().join("pid")).await;
         running.end();
-        let ended = running.ended().await.unwrap();
+        let ended = running.wait_for_end().await.unwrap();
         assert!(!alive(pid), "{way}");
         assert_eq!(ended.exit, Exit::Signal(9), "{way}");
     }
@@ -60,7 +60,7 @@ async fn s17_what_stays_behind_ends_with_the_command() {
         let command = command.trim_end_matches("; sleep 1000").trim_end_matches("wait");
         let command = format!("{command}\nuntil [ -s pid ]; do :; done; exit 3");
         let running = runner.start(job(&command, &scratch.path())).await.unwrap();
-        let ended = running.ended().await.unwrap();
+        let ended = running.wait_for_end().await.unwrap();
         let pid = pid_in(&scratch.path().join("pid")).await;
         assert!(!alive(pid), "{way}");
         assert_eq!(ended.exit, Exit::Code(3), "{way}");
@@ -101,7 +101,7 @@ async fn s17_a_killed_minder_frees_nobody() {
     let pid = pid_in(&scratch.path().join("pid")).await;
     let shell = pid_in(&scratch.path().join("shell")).await;
     kill(parent(shell));
-    assert!(running.ended().await.is_err());
+    assert!(running.wait_for_end().await.is_err());
     gone(pid).await;
     gone(shell).await;
 }
@@ -113,7 +113,7 @@ async fn s17_a_killed_spawner_frees_nobody_and_the_next_command_gets_another() {
     let pid = pid_in(&scratch.path().join("pid")).await;
     kill(parent(parent(pid_in(&scratch.path().join("shell")).await)));
     running.end();
-    running.ended().await.unwrap();
+    running.wait_for_end().await.unwrap();
     assert!(!alive(pid));
     check(
         &runner,
@@ -134,7 +134,7 @@ async fn s17_a_killed_minder_and_spawner_free_nobody_who_has_the_mark() {
     let minder = parent(pid_in(&scratch.path().join("shell")).await);
     kill(parent(minder));
     kill(minder);
-    assert!(running.ended().await.is_err());
+    assert!(running.wait_for_end().await.is_err());
     gone(pid).await;
 }
 
@@ -146,7 +146,7 @@ async fn s17_our_own_process_killed_nothing_stays() {
     if let Some(folder) = std::env::var_os(HELD) {
         let runner = runner().with_temp_below(Path::new(&folder));
         let running = runner.start(job(HIDDEN, Path::new(&folder))).await.unwrap();
-        running.ended().await.unwrap();
+        running.wait_for_end().await.unwrap();
         return;
     }
     let scratch = Scratch::new();
@@ -185,7 +185,7 @@ async fn shown(runner: &Runner, cwd: &Path, command: &str) -> String {
     for (name, text) in ["out", "err"].iter().zip(&said) {
         text.lines().for_each(|line| shown += &format!("{name}: {line}\n"));
     }
-    match running.ended().await {
+    match running.wait_for_end().await {
         Ok(ended) => {
             ended.remarks.iter().for_each(|line| shown += &format!("remark: {line}\n"));
             shown += &format!("{:?}", ended.exit);
@@ -253,7 +253,7 @@ async fn a_program_that_is_not_there_is_told() {
     let mut wrong = job("true", &scratch.path());
     wrong.program = "/nowhere/bash".into();
     let running = runner().start(wrong.clone()).await.unwrap();
-    let cause = running.ended().await.unwrap_err();
+    let cause = running.wait_for_end().await.unwrap_err();
     expect!["cannot run /nowhere/bash: No such file or directory (os error 2)"]
         .assert_eq(&cause.to_string());
     let cause = Runner::direct().start(wrong.clone()).await.unwrap_err();

@@ -16,7 +16,7 @@ use cotter::{
     named,
     permission::Zone,
 };
-use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{PersonAnswer, Scripted, ScriptedUi, Step, transcript};
 use expect_test::{Expect, expect};
 use serde_json::json;
 
@@ -165,7 +165,7 @@ async fn l6_aborted_during_a_gate_the_call_does_not_run() {
 async fn l6_aborted_during_a_question_it_is_a_no() {
     let diary = Diary::default();
     let builder = Agent::builder(script(Step::call("risky", json!({}))))
-        .ui(ScriptedUi::new([Said::Silence]))
+        .ui(ScriptedUi::new([PersonAnswer::Silence]))
         .tool(probe("risky", Zone::External, &diary));
     check(builder, expect![[r#"
         r1 starts

@@ -37,7 +37,7 @@ use cotter::{
     registry::RegisterError,
     tool::ToolFuture,
 };
-use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{PersonAnswer, Scripted, ScriptedUi, Step, transcript};
 use expect_test::expect;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
@@ -89,7 +89,7 @@ async fn s4_a_yes_to_one_call_is_no_yes_to_another_of_its_id() {
         call("", "risky", json!({"do": "harm"})),
     ];
     let agent = Agent::builder(Raw::new([calls]))
-        .ui(ScriptedUi::new([Said::Each(vec![true, false])]))
+        .ui(ScriptedUi::new([PersonAnswer::Each(vec![true, false])]))
         .tool(probe("risky", Zone::External, &diary))
         .build()
         .unwrap();
@@ -388,7 +388,7 @@ fn a_unit_is_the_same_with_and_without_its_grant() {
 #[tokio::test]
 async fn mode_auto_refuses_what_a_gate_would_ask() {
     let diary = Diary::default();
-    let ui = ScriptedUi::new([Said::Yes]);
+    let ui = ScriptedUi::new([PersonAnswer::Yes]);
     let agent = Agent::builder(Scripted::new([Step::call("look", json!({})), Step::text("done")]))
         .ui(ui.clone())
         .mode(Mode::Auto)

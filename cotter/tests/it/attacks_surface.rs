@@ -29,7 +29,7 @@ use cotter::{
     permission::{Zone, facts::Facts},
     registry::subsystem::SubsystemFuture,
 };
-use cotter_test::{Recording, Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{PersonAnswer, Recording, Scripted, ScriptedUi, Step, transcript};
 use expect_test::expect;
 use serde_json::json;
 use smol_str::SmolStr;
@@ -366,7 +366,7 @@ async fn s26_a_call_at_work_whose_inner_call_is_asked_about_is_of_unknown_outcom
         let agent = || {
             Agent::builder(Scripted::new([Step::call("outer", json!({})), Step::text("done")]))
                 .store(files(folder.path()))
-                .ui(ScriptedUi::new([Said::Silence]))
+                .ui(ScriptedUi::new([PersonAnswer::Silence]))
                 .tool(outer())
                 .tool(probe("risky", Zone::External, &diary))
                 .build()

@@ -27,7 +27,7 @@ use cotter::{
         rule::{Rule, RuleKind},
     },
 };
-use cotter_test::{Recording, Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{PersonAnswer, Recording, Scripted, ScriptedUi, Step, transcript};
 use expect_test::{Expect, expect};
 use serde_json::json;
 use tokio::sync::Notify;
@@ -281,8 +281,10 @@ fn limit(_: &points::SessionStartEvent, cx: &Cx) {
 #[tokio::test]
 async fn g16_a_subagent_asks_through_the_same_person() {
     for way in WAYS {
-        let (diary, ui) =
-            (Diary::default(), ScriptedUi::new([Said::Yes, Said::No("enough".into())]));
+        let (diary, ui) = (
+            Diary::default(),
+            ScriptedUi::new([PersonAnswer::Yes, PersonAnswer::No("enough".into())]),
+        );
         let script = [
             sub_call("p"),
             Step::call("risky", json!({"n": 1})),

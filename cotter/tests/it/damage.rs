@@ -11,7 +11,7 @@ use cotter::{
     },
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{PersonAnswer, Scripted, ScriptedUi, Step, transcript};
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 use serde::{
@@ -309,7 +309,7 @@ async fn s5_a_session_file_grants_nothing() {
     let mut shown = String::new();
     for kept in 3..=approved("c1.1").len() {
         let case = Case::lines(&approved("c1.1")[..kept]);
-        let (diary, ui) = (Diary::default(), ScriptedUi::new([Said::No("not me".into())]));
+        let (diary, ui) = (Diary::default(), ScriptedUi::new([PersonAnswer::No("not me".into())]));
         let again = Scripted::new([Step::call("risky", json!({})), Step::text("done")]);
         let agent = Agent::builder(again)
             .store(files(case.home.path()))

@@ -17,7 +17,7 @@ use cotter::{
     named,
     permission::Zone,
 };
-use cotter_test::{Said, Scripted, ScriptedUi, Step};
+use cotter_test::{PersonAnswer, Scripted, ScriptedUi, Step};
 use serde_json::{Value, json};
 
 use crate::kit::{Diary, echo, fresh, probe, spec};
@@ -117,7 +117,7 @@ fn busy_agent() -> Agent {
     let zone = |zone| cotter::permission::facts::Facts::zone(zone);
     Agent::builder(Scripted::new(script))
         .limits(|limits| limits.backoff = std::time::Duration::ZERO)
-        .ui(ScriptedUi::new([Said::Yes]))
+        .ui(ScriptedUi::new([PersonAnswer::Yes]))
         .tool(probe("push", Zone::External, &Diary::default()))
         .tool(probe("write", Zone::Safe, &Diary::default()))
         .tool(echo())

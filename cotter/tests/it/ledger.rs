@@ -13,7 +13,7 @@ use cotter::{
     named,
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Fault, FaultyStore, Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{Fault, FaultyStore, PersonAnswer, Scripted, ScriptedUi, Step, transcript};
 use expect_test::expect;
 use serde_json::{Value, json};
 
@@ -184,7 +184,7 @@ async fn s26_a_call_that_ran_into_a_failing_store_keeps_its_result() {
 async fn b1_every_hook_a_row_names_stands_in_a_table() {
     let diary = Diary::default();
     let agent = Agent::builder(Scripted::new([Step::call("risky", json!({})), Step::text("done")]))
-        .ui(ScriptedUi::new([Said::Yes]))
+        .ui(ScriptedUi::new([PersonAnswer::Yes]))
         .tool(probe("risky", Zone::External, &diary))
         .on(ToolPre, named("first", |_: &ToolPreEvent| Verdict::ask("sure?")))
         .build()
@@ -264,7 +264,7 @@ async fn s27_a_tampered_ledger_does_not_verify() {
 async fn s26_a_call_is_asked_answered_started_finished() {
     let diary = Diary::default();
     let agent = Agent::builder(Scripted::new([Step::call("risky", json!({})), Step::text("done")]))
-        .ui(ScriptedUi::new([Said::Yes]))
+        .ui(ScriptedUi::new([PersonAnswer::Yes]))
         .tool(probe("risky", Zone::External, &diary))
         .build()
         .unwrap();

@@ -23,7 +23,7 @@ use cotter::{
         verdict::Power,
     },
 };
-use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{PersonAnswer, Scripted, ScriptedUi, Step, transcript};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use tokio::sync::Barrier;
@@ -116,7 +116,8 @@ async fn everything(point: PointId, owner: Owner, says: Arc<Says>) -> Vec<String
         .and_call("no", json!({}))
         .and_call("invoke_subagent", json!({"name": "helper", "prompt": "help"}));
     let steps = ["done", "a summary", "bye", "more", "still more"].map(Step::text);
-    let person = Person { scripted: ScriptedUi::new(vec![Said::Yes; 8]), diary: diary.clone() };
+    let person =
+        Person { scripted: ScriptedUi::new(vec![PersonAnswer::Yes; 8]), diary: diary.clone() };
     let agent = Agent::builder(Scripted::new([calls].into_iter().chain(steps)))
         .ui(person)
         .define_mention(Subagent::new("helper", |_| async { Ok("helped".into()) }))
@@ -964,7 +965,8 @@ fn put(agent: &Agent, diary: &Diary, guards: Vec<Guard>) {
 /// Makes an agent that calls `work {"n": 1}` in each of `runs` runs, with a person who says yes.
 async fn call(zone: Zone, diary: &Diary, runs: usize) -> (Agent, Session) {
     let steps = (0..runs).flat_map(|_| [Step::call("work", json!({"n": 1})), Step::text("done")]);
-    let person = Person { scripted: ScriptedUi::new(vec![Said::Yes; runs]), diary: diary.clone() };
+    let person =
+        Person { scripted: ScriptedUi::new(vec![PersonAnswer::Yes; runs]), diary: diary.clone() };
     let agent = Agent::builder(Scripted::new(steps))
         .ui(person)
         .tool(probe("work", zone, diary))
@@ -1361,7 +1363,7 @@ async fn l8_payloads_are_as_the_formats_say() {
     let told = Told::default();
     let mut builder = Agent::builder(Scripted::new(steps).priced(0.5))
         .workspace(Workspace::new(Path::new("/project")))
-        .ui(ScriptedUi::new([Said::Yes]))
+        .ui(ScriptedUi::new([PersonAnswer::Yes]))
         .define_mention(Subagent::new("helper", |_| async { Ok("helped".into()) }))
         .define_hook("compact", |cx: HookCx| async move { cx.controls.force_compaction().await })
         .tool(probe("risky", Zone::External, &diary))

@@ -17,7 +17,7 @@ use cotter::{
         rule::{Rule, RuleKind},
     },
 };
-use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{PersonAnswer, Scripted, ScriptedUi, Step, transcript};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
@@ -238,7 +238,7 @@ async fn l11_an_answer_in_the_tools_stead_is_judged_like_a_call() {
     let cache =
         |call: &ToolPreEvent| ToolPreChange::Answer(format!("cached {}", call.tool_name).into());
     let builder = agent()
-        .ui(ScriptedUi::new([Said::Each(vec![true, false])]))
+        .ui(ScriptedUi::new([PersonAnswer::Each(vec![true, false])]))
         .tool(probe("free", Zone::Safe, &diary))
         .tool(probe("gated", Zone::Safe, &diary))
         .tool(probe("denied", Zone::Safe, &diary))

@@ -19,14 +19,18 @@ use cotter::{
         rule::{Rule, RuleKind},
     },
 };
-use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{PersonAnswer, Scripted, ScriptedUi, Step, transcript};
 use expect_test::{Expect, expect};
 use serde_json::json;
 
 use crate::kit::{Diary, fresh, probe, records, spec};
 
 /// Puts two calls that ask to a person. Checks the questions, the calls that ran, and the transcript.
-async fn check(said: Said, register: impl FnOnce(AgentBuilder) -> AgentBuilder, expected: Expect) {
+async fn check(
+    said: PersonAnswer,
+    register: impl FnOnce(AgentBuilder) -> AgentBuilder,
+    expected: Expect,
+) {
     let (diary, ui) = (Diary::default(), ScriptedUi::new([said]));
     let calls = Step::call("risky", json!({"n": 1})).and_call("risky", json!({"n": 2}));
     let builder = Agent::builder(Scripted::new([calls, Step::text("done")]))
@@ -52,7 +56,7 @@ async fn s4_one_question_lists_every_call_and_every_asker() {
             .rule(Rule::parse(RuleKind::Ask, "risky").unwrap())
     };
     check(
-        Said::Yes,
+        PersonAnswer::Yes,
         register,
         expect![[r#"
         risky {"n":1} <- rule ask risky: the rule `ask risky` asks
@@ -75,7 +79,7 @@ async fn s4_one_question_lists_every_call_and_every_asker() {
 #[tokio::test]
 async fn s4_calls_are_answered_one_by_one() {
     check(
-        Said::Each(vec![false, true]),
+        PersonAnswer::Each(vec![false, true]),
         |builder| builder,
         expect![[r#"
         risky {"n":1} <- zone: zone `external` asks at level `standard`
@@ -96,7 +100,7 @@ async fn s4_calls_are_answered_one_by_one() {
 
 #[tokio::test]
 async fn s4_a_no_carries_the_persons_words_to_the_model() {
-    check(Said::No("use the other one".into()), |builder| builder, expect![[r#"
+    check(PersonAnswer::No("use the other one".into()), |builder| builder, expect![[r#"
         risky {"n":1} <- zone: zone `external` asks at level `standard`
         risky {"n":2} <- zone: zone `external` asks at level `standard`
         --
@@ -112,7 +116,7 @@ async fn s4_a_no_carries_the_persons_words_to_the_model() {
 
 #[tokio::test]
 async fn s4_an_answer_to_another_question_is_a_no() {
-    check(Said::WrongQuestion, |builder| builder, expect![[r#"
+    check(PersonAnswer::WrongQuestion, |builder| builder, expect![[r#"
         risky {"n":1} <- zone: zone `external` asks at level `standard`
         risky {"n":2} <- zone: zone `external` asks at level `standard`
         --
@@ -129,7 +133,7 @@ async fn s4_an_answer_to_another_question_is_a_no() {
 #[tokio::test]
 async fn s4_an_answer_for_calls_as_they_are_not_is_a_no() {
     check(
-        Said::WrongDigest,
+        PersonAnswer::WrongDigest,
         |builder| builder,
         expect![[r#"
         risky {"n":1} <- zone: zone `external` asks at level `standard`
@@ -149,7 +153,7 @@ async fn s4_an_answer_for_calls_as_they_are_not_is_a_no() {
 
 #[tokio::test]
 async fn s4_no_answer_is_a_no() {
-    check(Said::Nothing, |builder| builder, expect![[r#"
+    check(PersonAnswer::Nothing, |builder| builder, expect![[r#"
         risky {"n":1} <- zone: zone `external` asks at level `standard`
         risky {"n":2} <- zone: zone `external` asks at level `standard`
         --
@@ -166,7 +170,7 @@ async fn s4_no_answer_is_a_no() {
 #[tokio::test(start_paused = true)]
 async fn s4_silence_past_the_limit_is_a_no() {
     let start = tokio::time::Instant::now();
-    check(Said::Silence, |builder| builder, expect![[r#"
+    check(PersonAnswer::Silence, |builder| builder, expect![[r#"
         risky {"n":1} <- zone: zone `external` asks at level `standard`
         risky {"n":2} <- zone: zone `external` asks at level `standard`
         --
@@ -183,7 +187,7 @@ async fn s4_silence_past_the_limit_is_a_no() {
 
 #[tokio::test]
 async fn nobody_there_is_a_no_and_says_so() {
-    check(Said::Yes, |builder| builder.ui(cotter::hooks::ui::Headless), expect![[r#"
+    check(PersonAnswer::Yes, |builder| builder.ui(cotter::hooks::ui::Headless), expect![[r#"
         --
         --
         user: go
@@ -202,7 +206,7 @@ async fn a_hook_answers_what_zone_or_mode_asked() {
         builder.answer(PermissionAsk, named("yes", |_: &Question| PermissionAnswer::Yes))
     };
     check(
-        Said::No("the person was asked".into()),
+        PersonAnswer::No("the person was asked".into()),
         yes,
         expect![[r#"
         --
@@ -230,7 +234,7 @@ async fn of_two_hooks_that_answer_the_stricter_stands() {
         )
     };
     check(
-        Said::Yes,
+        PersonAnswer::Yes,
         both,
         expect![[r#"
         --
@@ -254,7 +258,7 @@ async fn no_hook_answers_what_a_gate_or_a_rule_asked() {
         let asks = |_: &ToolPreEvent| Verdict::ask("sure?");
         builder.answer(PermissionAsk, yes()).on(ToolPre, named("gate", asks))
     };
-    check(Said::No("I was asked".into()), gate, expect![[r#"
+    check(PersonAnswer::No("I was asked".into()), gate, expect![[r#"
         risky {"n":1} <- zone: zone `external` asks at level `standard`; gate: sure?
         risky {"n":2} <- zone: zone `external` asks at level `standard`; gate: sure?
         --
@@ -269,7 +273,7 @@ async fn no_hook_answers_what_a_gate_or_a_rule_asked() {
     let rule = |builder: AgentBuilder| {
         builder.answer(PermissionAsk, yes()).rule(Rule::parse(RuleKind::Ask, "risky").unwrap())
     };
-    check(Said::No("I was asked".into()), rule, expect![[r#"
+    check(PersonAnswer::No("I was asked".into()), rule, expect![[r#"
         risky {"n":1} <- rule ask risky: the rule `ask risky` asks
         risky {"n":2} <- rule ask risky: the rule `ask risky` asks
         --
@@ -289,7 +293,7 @@ async fn a_gate_on_the_question_refuses_before_anybody_is_asked() {
         let gate = |_: &Question| Admission::block("no questions at night");
         builder.on(PermissionAsk, named("quiet", gate))
     };
-    check(Said::Yes, quiet, expect![[r#"
+    check(PersonAnswer::Yes, quiet, expect![[r#"
         --
         --
         user: go
@@ -304,7 +308,7 @@ async fn a_gate_on_the_question_refuses_before_anybody_is_asked() {
 /// Mode `auto` asks no person: a call that would ask is refused.
 #[tokio::test]
 async fn mode_auto_asks_nobody() {
-    check(Said::Yes, |builder| builder.mode(Mode::Auto), expect![[r#"
+    check(PersonAnswer::Yes, |builder| builder.mode(Mode::Auto), expect![[r#"
         --
         --
         user: go

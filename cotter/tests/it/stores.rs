@@ -16,7 +16,7 @@ use cotter::{
     named,
     permission::Zone,
 };
-use cotter_test::{Recording, Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{PersonAnswer, Recording, Scripted, ScriptedUi, Step, transcript};
 use expect_test::expect;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -61,7 +61,7 @@ fn builder(diary: &Diary) -> cotter::AgentBuilder {
         UserPromptSubmitChange::Prompt(prompt.prompt.to_uppercase())
     };
     Agent::builder(Scripted::new(script))
-        .ui(ScriptedUi::new([Said::No("no".into())]))
+        .ui(ScriptedUi::new([PersonAnswer::No("no".into())]))
         .tool(echo())
         .tool(probe("risky", Zone::External, diary))
         .observe(SessionStart, named("note", note))

@@ -200,7 +200,7 @@ async fn listen(
         }
         room -= length as u64;
     }
-    let mut end = match running.ended().await {
+    let mut end = match running.wait_for_end().await {
         Err(cause) => BackgroundEnd { status: cause.to_string(), remarks: vec![] },
         Ok(ProcessEnd { exit, remarks }) => {
             let status = bash::describe_exit(exit).unwrap_or_else(|| "exit code 0".into());
