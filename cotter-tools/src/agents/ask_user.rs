@@ -73,9 +73,10 @@ impl AskUser {
 impl Hook for AskUser {
     fn schema(&self) -> Vec<ToolSpec> {
         let description = "Ask the person a question and wait for the answer. Use it where you \
-            cannot go on without a decision that is theirs, not for what you can find out. With \
+            cannot continue without their decision, not for facts that you can find out. With \
             `options` they choose one, or several with `multiple`; they can always answer in their \
-            own words instead. An answer is no permission: what needs one is asked for by itself.";
+            own words instead. An answer is not a permission: calls that need one are asked \
+            about separately.";
         let schema = json!({
             "type": "object",
             "properties": {

@@ -24,8 +24,8 @@ impl Default for Edit {
         Edit(ToolSpec::new(
             "edit",
             "Change parts of a file that was read before. Each edit replaces `old`, which must be in the \
-             file exactly once, letter by letter, by `new`. Edits are made in order, each on what the \
-             ones before it left; if one cannot be made, none is. The difference is shown.",
+             file exactly once, character by character, by `new`. Edits are made in order, each on the \
+             result of those before it; if one fails, none is made. The difference is shown.",
             json!({
                 "type": "object",
                 "properties": {

@@ -209,13 +209,13 @@ mod tests {
     /// A resolver that returns the next of these results at each call and then repeats the last,
     /// with a counter of its calls.
     fn changing_resolver(all: Vec<Vec<SocketAddr>>) -> (Resolver, Arc<AtomicUsize>) {
-        let asked = Arc::new(AtomicUsize::new(0));
-        let count = asked.clone();
+        let calls = Arc::new(AtomicUsize::new(0));
+        let count = calls.clone();
         let resolver = Resolver(Arc::new(move |_| {
             let at = count.fetch_add(1, Ordering::Relaxed).min(all.len() - 1);
             Box::pin(std::future::ready(Ok(all[at].clone())))
         }));
-        (resolver, asked)
+        (resolver, calls)
     }
 
     /// Answers requests on this machine with a status, and passes them to the receiver.
@@ -244,22 +244,22 @@ mod tests {
         let ask = |hooks: &Webhooks, url: &str| {
             hooks.clone().ask(url.to_owned(), HeaderMap::new(), Arc::from(*b"{}"), 10)
         };
-        let (resolver, asked) = changing_resolver(vec![at("127.0.0.1"), at("127.0.0.2")]);
+        let (resolver, calls) = changing_resolver(vec![at("127.0.0.1"), at("127.0.0.2")]);
         let listed = Webhooks { resolver, ..Webhooks::only(["rebound.example"]).unwrap() };
         assert_eq!(ask(&listed, &url).await, Ok((204, vec![])));
         assert!(there.recv().unwrap().starts_with("POST /hook HTTP/1.1\r\n"));
-        assert_eq!(asked.load(Ordering::Relaxed), 1);
+        assert_eq!(calls.load(Ordering::Relaxed), 1);
         // On the open internet every inside address is refused, in any position.
         let both = [at("8.8.8.8"), at("127.0.0.2")].concat();
         for inside in [at("127.0.0.2"), both] {
-            let (resolver, asked) = changing_resolver(vec![inside]);
+            let (resolver, calls) = changing_resolver(vec![inside]);
             let open = Webhooks { resolver, ..Webhooks::new() };
             let url = url.replace("http:", "https:");
             let why = "rebound.example resolves to 127.0.0.2, which is on this machine or its network; \
                        the call was not approved for that";
             assert_eq!(ask(&open, &url).await, Err(why.into()));
             assert_eq!(open.post(&url, Arc::from(*b"{}")).await, Err(why.into()));
-            assert_eq!(asked.load(Ordering::Relaxed), 2, "once for each request");
+            assert_eq!(calls.load(Ordering::Relaxed), 2, "once for each request");
         }
         assert!(elsewhere.try_recv().is_err());
     }

@@ -130,7 +130,7 @@ impl StderrTail {
         let last: String = text.chars().skip(skipped).collect();
         match last.is_empty() {
             true => String::new(),
-            false => format!("; it last said:\n{}", text::show(&last)),
+            false => format!("; its last output:\n{}", text::show(&last)),
         }
     }
 }

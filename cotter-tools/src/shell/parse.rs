@@ -91,7 +91,7 @@ impl<'a> Parser<'a> {
         match (self.peek(), self.documents.is_empty()) {
             (None, true) => Ok(()),
             (None, false) => Err("a here-document has no end".into()),
-            (Some(unexpected), _) => Err(format!("`{unexpected}` stands where a command should")),
+            (Some(unexpected), _) => Err(format!("expected a command, found `{unexpected}`")),
         }
     }
 
@@ -166,7 +166,7 @@ impl<'a> Parser<'a> {
     fn unexpected(&self) -> Reason {
         let word: String =
             self.rest().chars().take(20).take_while(|c| !c.is_whitespace()).collect();
-        format!("`{word}` stands where it should not")
+        format!("unexpected `{word}`")
     }
 
     /// A list as one node, which must not be empty.
@@ -278,7 +278,7 @@ impl<'a> Parser<'a> {
                 return self.function(name);
             }
             "coproc" => return Err("`coproc` starts a process that keeps running".into()),
-            _ => return Err(format!("`{word}` stands where a command should")),
+            _ => return Err(format!("expected a command, found `{word}`")),
         };
         self.redirected(node)
     }
@@ -347,7 +347,7 @@ impl<'a> Parser<'a> {
         if word == "for" && self.take("((") {
             let (_, within) = self.arithmetic()?;
             if !within.is_empty() {
-                return Err("commands stand within `((…))`".into());
+                return Err("there are commands within `((…))`".into());
             }
             self.blanks();
             self.take(";");
@@ -605,7 +605,7 @@ impl<'a> Parser<'a> {
                 }
                 '\\' => {
                     raw = true;
-                    let next = self.peek().ok_or("a backslash stands at the end")?;
+                    let next = self.peek().ok_or("there is a backslash at the end")?;
                     delimiter.push(next);
                     self.at += next.len_utf8();
                 }
@@ -723,15 +723,15 @@ mod tests {
 
     #[test]
     fn what_is_not_surely_read_is_refused_with_a_reason() {
-        check("ls )", Some("`)` stands where a command should"));
-        check("if a; fi", Some("`fi` stands where a command should"));
-        check("ls (a)", Some("`ls` stands where it should not"));
+        check("ls )", Some("expected a command, found `)`"));
+        check("if a; fi", Some("expected a command, found `fi`"));
+        check("ls (a)", Some("unexpected `ls`"));
         check("coproc ls", Some("`coproc` starts a process that keeps running"));
         check("ls {x}> a", Some("a redirection names its descriptor by a variable"));
         check("cat <<A\nx", Some("a here-document has no end"));
         check("cat <<$x\n", Some("a here-document's end is not plain text"));
         check("ls &&", Some("a command is missing"));
-        check("ls;; ls", Some("`;` stands where a command should"));
+        check("ls;; ls", Some("expected a command, found `;`"));
         check("f() ls", Some("the function `f` has no body in braces"));
         check(&"(".repeat(100), Some("`((` is never closed"));
         check(&"( ".repeat(100), Some("it is nested too deeply"));
