@@ -1,5 +1,5 @@
 //! `rehearsal`: an offline stand-in for a model. It turns plain requests into real tool calls and
-//! answers from their results, so that tools, hooks and rules can be tried without a key or a cost.
+//! answers from their results. So tools, hooks and rules can be tried without a key or a cost.
 //!
 //! It understands a few sentences and nothing else. The same conversation always gives the same
 //! reply, and it never makes the same call twice for one request.

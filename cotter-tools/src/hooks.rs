@@ -1,8 +1,8 @@
 //! Starts the processes of command hooks ([`cotter_files::command_hook`]).
 //!
 //! A hook of the person or the operator runs with the person's rights. Its process group ends with
-//! it, and processes that left the group a moment later. A hook that came with a project or a space
-//! is confined like a command of the agent, by the same setting, and ends with all its processes.
+//! it; processes that left the group end a moment later. A hook that came with a project or a space
+//! is confined like a command of the agent, by the same setting. It ends with all its processes.
 
 pub mod webhook;
 

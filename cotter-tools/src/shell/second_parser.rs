@@ -2,8 +2,11 @@
 //!
 //! It continues after errors, so it finds commands in a text that our own parser gives up on. If
 //! both parse a text but find different commands, the text counts as not understood. It makes too
-//! many mistakes to be the first parser: in `ls > a b` it takes both words for files, for `cd / &&
-//! ls > a` it writes `a` in the start folder, and the text after `<<EOF;` is an error for it.
+//! many mistakes to be the first parser:
+//!
+//! - in `ls > a b` it takes both words for files;
+//! - in `cd / && ls > a` it writes `a` in the start folder;
+//! - the text after `<<EOF;` is an error for it.
 
 use std::{cell::RefCell, collections::BTreeSet};
 
