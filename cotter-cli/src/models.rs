@@ -31,8 +31,8 @@ use cotter_files::{
     },
 };
 use cotter_models::{
-    ApiKey, Http, Override, Player, Provider, Providers, READY, Ready, Recorder, Rehearsal, Speaks,
-    Tape,
+    ApiKey, BUILT_IN_PROVIDERS, BuiltInProvider, Http, Override, Player, Provider, Providers,
+    Recorder, Rehearsal, Speaks, Tape,
 };
 use tokio::time::timeout;
 
@@ -170,7 +170,7 @@ impl ProviderSet {
             is_playing: false,
         };
         let proxies = Proxies::of_variables();
-        let built_in = READY.iter().map(|ready| ready.name);
+        let built_in = BUILT_IN_PROVIDERS.iter().map(|ready| ready.name);
         let described = values.providers.keys().map(String::as_str);
         let others = described.filter(|name| ready(name).is_none());
         for name in built_in.chain(others) {
@@ -234,7 +234,7 @@ impl ProviderSet {
 
     /// Returns the stored key of a provider, or of a provider that uses the same variable.
     fn stored_key(&self, name: &str, variable: Option<&str>) -> Option<&ApiKey> {
-        let same_variable = READY.iter().filter(|ready| {
+        let same_variable = BUILT_IN_PROVIDERS.iter().filter(|ready| {
             ready.key_variable.is_some() && ready.key_variable == variable && ready.name != name
         });
         let names = std::iter::once(name).chain(same_variable.map(|ready| ready.name));
@@ -408,7 +408,7 @@ impl ProviderSet {
 
     /// Returns the default model of the first provider with a key.
     fn first_with_key(&self) -> Option<ChosenModel> {
-        READY.iter().find_map(|ready| {
+        BUILT_IN_PROVIDERS.iter().find_map(|ready| {
             self.providers.get(ready.name).filter(|provider| provider.has_key())?;
             let name = format!("{}/{}", ready.name, ready.default_model?);
             let location = self.routes.get(ready.name)?.key.clone()?;
@@ -521,10 +521,12 @@ impl ProviderSet {
     fn no_name(&self, name: &str) -> CliError {
         let failure =
             CliError::usage(format!("`{}` is no model: expected `provider/model`", shown(name)));
-        let first = READY.iter().find(|ready| ready.name == name.trim_end_matches('/'));
+        let first =
+            BUILT_IN_PROVIDERS.iter().find(|ready| ready.name == name.trim_end_matches('/'));
         let first =
             first.and_then(|ready| Some(format!("{}/{}", ready.name, ready.default_model?)));
-        let known = READY.iter().flat_map(names_of).chain([Rehearsal::NAME.to_owned()]);
+        let known =
+            BUILT_IN_PROVIDERS.iter().flat_map(names_of).chain([Rehearsal::NAME.to_owned()]);
         let known: Vec<_> = known.collect();
         let alike = || known.iter().find(|known| known.ends_with(&format!("/{name}"))).cloned();
         match first.or_else(alike) {
@@ -688,15 +690,15 @@ fn undescribed_error(name: &str, entry: &ProviderSettings) -> SettingsError {
     let error = entry.location.error(format!(
         "`{name}` is no provider that is known, so it needs `speaks` and `baseUrl`"
     ));
-    error.suggest(name, READY.iter().map(|ready| ready.name))
+    error.suggest(name, BUILT_IN_PROVIDERS.iter().map(|ready| ready.name))
 }
 
-fn ready(name: &str) -> Option<&'static Ready> {
-    READY.iter().find(|ready| ready.name == name)
+fn ready(name: &str) -> Option<&'static BuiltInProvider> {
+    BUILT_IN_PROVIDERS.iter().find(|ready| ready.name == name)
 }
 
 /// Returns the models of a provider in the catalogue.
-fn names_of(ready: &Ready) -> Vec<String> {
+fn names_of(ready: &BuiltInProvider) -> Vec<String> {
     let alone = Provider::ready(ready.name).map(Provider::needing_no_key);
     let listed = alone.map(|provider| Providers::new().with(provider).available());
     listed.into_iter().flatten().map(|info| info.name.into()).collect()

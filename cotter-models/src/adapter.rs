@@ -26,7 +26,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::{
     body::Body,
-    catalog::Known,
+    catalog::ModelFacts,
     failure,
     http::{Http, HttpAnswer, HttpCall, header},
     key::ApiKey,
@@ -106,7 +106,7 @@ struct Inner {
     url: String,
     key: Option<ApiKey>,
     http: Http,
-    known: Known,
+    facts: ModelFacts,
     dialects: DialectPair,
     /// Set once the provider refused earlier thoughts: they are sealed for another account, or it
     /// does not know the signature. From then on thoughts are not sent.
@@ -135,7 +135,7 @@ impl HttpModel {
         base_url: &str,
         key: Option<ApiKey>,
         http: Http,
-        known: Known,
+        facts: ModelFacts,
         dialects: DialectPair,
     ) -> Self {
         let url = format!("{}/{}", base_url.trim_end_matches('/'), dialects.dialect.path());
@@ -145,7 +145,7 @@ impl HttpModel {
             url,
             key,
             http,
-            known,
+            facts,
             dialects,
             drop_thoughts: AtomicBool::new(false),
         }))
@@ -172,7 +172,7 @@ impl Model for HttpModel {
         let sending = self.clone().send(request);
         Box::pin(
             stream::once(sending)
-                .map(|sent| match sent {
+                .map(|result| match result {
                     Ok(reply) => reply.left_stream(),
                     Err(error) => stream::iter([Err(error)]).right_stream(),
                 })
@@ -181,11 +181,11 @@ impl Model for HttpModel {
     }
 
     fn context_window(&self) -> Option<u64> {
-        self.0.known.context_window
+        self.0.facts.context_window
     }
 
     fn cost_usd(&self, usage: &Usage) -> Option<f64> {
-        self.0.known.cost_usd(usage)
+        self.0.facts.cost_usd(usage)
     }
 
     fn break_at(&self, before: &Request, now: &Request) -> Option<u64> {
@@ -232,7 +232,7 @@ impl HttpModel {
     }
 }
 
-/// Says if the thoughts of earlier replies are sent.
+/// Whether the thoughts of earlier replies are sent.
 #[derive(Clone, Copy, PartialEq)]
 enum ThoughtPolicy {
     WithThoughts,
@@ -278,15 +278,15 @@ impl HttpModel {
     }
 }
 
-/// Fails if the response is not an event stream. Such a response comes from somebody else: a login
-/// page, a proxy.
+/// Fails if the response is not an event stream: it then comes from a login page or a proxy, not
+/// from the provider.
 fn check_is_stream(answer: &HttpAnswer, key: Option<&ApiKey>) -> Result<(), ModelError> {
     let kind = answer.header("content-type").unwrap_or("text/event-stream");
     let media_type = kind.split(';').next().unwrap_or_default().trim();
     if media_type.eq_ignore_ascii_case("text/event-stream") {
         return Ok(());
     }
-    let kind = failure::shown(kind, key, "nothing");
+    let kind = failure::clean_message(kind, key, "nothing");
     let message = format!("expected a stream of events, found `{kind}`; is the address right?");
     Err(ModelError::new(ModelErrorKind::BadRequest, message))
 }
@@ -351,7 +351,7 @@ where
     async fn read_event(&mut self) -> Result<(), ModelError> {
         let next = timeout_at(self.last_delta + SILENCE_LIMIT, self.events.next()).await;
         let next = next.map_err(|_| {
-            let message = format!("nothing was said for {SILENCE_LIMIT:?}");
+            let message = format!("the reply made no progress for {SILENCE_LIMIT:?}");
             ModelError::new(ModelErrorKind::Timeout, message)
         })?;
         let read = match next {
@@ -371,16 +371,13 @@ where
                 self.reader.end(&mut self.out)
             }
         };
-        read.map_err(|broken| match broken {
+        read.map_err(|error| match error {
             ReadError::Provider(error) => error.within_stream(self.key.as_ref()),
             ReadError::Format(why) => {
-                let why = failure::shown(&why, self.key.as_ref(), "");
+                let why = failure::clean_message(&why, self.key.as_ref(), "");
                 // Invalid data may be a cut connection. Report a network error, so that the request
                 // is tried again.
-                ModelError::new(
-                    ModelErrorKind::Network,
-                    format!("the answer cannot be read: {why}"),
-                )
+                ModelError::new(ModelErrorKind::Network, format!("cannot read the reply: {why}"))
             }
         })
     }
@@ -414,7 +411,8 @@ mod tests {
             last_delta: Instant::now(),
         };
         let all: Vec<_> = reply.stream().collect().await;
-        let error = ModelError::new(ModelErrorKind::Timeout, "nothing was said for 1800s");
+        let error =
+            ModelError::new(ModelErrorKind::Timeout, "the reply made no progress for 1800s");
         assert_eq!(all, [Err(error)]);
     }
 }

@@ -21,7 +21,7 @@ use self::{read::AnthropicReader, write::AnthropicWriter};
 use crate::{
     adapter::{Dialect, Reader},
     body::{Body, put},
-    catalog::{Effort, Known, Thinks},
+    catalog::{Effort, ModelFacts, ThinkingControl},
     conversation::{self, WrittenConversation},
     http::header,
     plain,
@@ -29,9 +29,9 @@ use crate::{
 
 const MARK: &str = r#","cache_control":{"type":"ephemeral"}"#;
 /// The reply limit if neither the caller nor the catalogue has one.
-const MAX_TOKENS: u64 = 32_000;
-/// The longest reply without an explicit limit by the caller.
-const LONGEST_UNASKED: u64 = 64_000;
+const DEFAULT_MAX_TOKENS: u64 = 32_000;
+/// The highest default for the reply limit.
+const MAX_DEFAULT_TOKENS: u64 = 64_000;
 
 const BINDING: &str = "thinking-binding-controls-2026-08-01";
 const INTERLEAVED: &str = "interleaved-thinking-2025-05-14";
@@ -42,15 +42,15 @@ pub(crate) struct Messages {
     name: SmolStr,
     /// The provider's own name of the model.
     model: String,
-    known: Known,
+    facts: ModelFacts,
     /// The cache key: everything that the cached bytes of messages and tools depend on.
     key: String,
 }
 
 impl Messages {
-    pub(crate) fn new(name: SmolStr, model: &str, known: Known) -> Self {
+    pub(crate) fn new(name: SmolStr, model: &str, facts: ModelFacts) -> Self {
         let key = format!("anthropic {name}");
-        Messages { name, model: model.to_owned(), known, key }
+        Messages { name, model: model.to_owned(), facts, key }
     }
 
     /// The body before the first message.
@@ -83,22 +83,22 @@ impl Messages {
         let adaptive = || {
             let display = if is_off { "omitted" } else { "summarized" };
             let mut adaptive = json!({"type": "adaptive", "display": display});
-            if self.known.is_bound {
+            if self.facts.is_bound {
                 adaptive["block_binding"] = json!({"prefix_mismatch_behavior": "drop_block"});
             }
             adaptive
         };
-        match (self.known.thinks, is_off) {
-            (Thinks::Disabled, true) => (Some(json!({"type": "disabled"})), None),
-            (Thinks::Always, true) => (Some(adaptive()), Some("low")),
-            (_, true) | (Thinks::None | Thinks::Effort, _) => (None, None),
-            (Thinks::Budget, false) => {
+        match (self.facts.thinking_control, is_off) {
+            (ThinkingControl::Disabled, true) => (Some(json!({"type": "disabled"})), None),
+            (ThinkingControl::Always, true) => (Some(adaptive()), Some("low")),
+            (_, true) | (ThinkingControl::None | ThinkingControl::Effort, _) => (None, None),
+            (ThinkingControl::Budget, false) => {
                 let budget = budget(request.thinking);
                 let enabled = || json!({"type": "enabled", "budget_tokens": budget});
                 (may_think().then(enabled), None)
             }
             (_, false) => {
-                let effort = self.known.effort(request.thinking).map(|effort| match effort {
+                let effort = self.facts.effort(request.thinking).map(|effort| match effort {
                     Effort::None | Effort::Minimal => Effort::Low,
                     effort => effort,
                 });
@@ -108,7 +108,8 @@ impl Messages {
     }
 
     fn settings(&self, request: &Request, writer: &AnthropicWriter) -> Value {
-        let default = self.known.max_output.map_or(MAX_TOKENS, |most| most.min(LONGEST_UNASKED));
+        let default =
+            self.facts.max_output.map_or(DEFAULT_MAX_TOKENS, |max| max.min(MAX_DEFAULT_TOKENS));
         let max_tokens = request.max_tokens.map_or(default, u64::from);
         let mut settings = json!({"max_tokens": max_tokens, "stream": true});
         let (thinking, effort) = self.thinking(request, || writer.may_think());
@@ -177,14 +178,15 @@ impl Dialect for Messages {
 /// The positions of the cache marks, in order: the end of the last message of the previous request,
 /// and the end of the message before this request's notes.
 fn marks(request: &Request, written: &WrittenConversation<AnthropicWriter>) -> Vec<(usize, usize)> {
-    let can_carry = |message: &Message| !matches!(message, Message::Assistant(_));
+    let can_carry_mark = |message: &Message| !matches!(message, Message::Assistant(_));
     let newest = request.notes;
     let mut older = request.messages.iter().rev().enumerate().skip(newest + 1);
-    let reply = older.by_ref().find(|(_, message)| !can_carry(message));
-    let before = reply.and_then(|_| older.find(|(_, message)| can_carry(message)));
+    let reply = older.by_ref().find(|(_, message)| !can_carry_mark(message));
+    let previous_end = reply.and_then(|_| older.find(|(_, message)| can_carry_mark(message)));
     let is_markable =
-        |back: &usize| request.messages.iter().rev().nth(*back).is_some_and(can_carry);
-    let marked = before.map(|(back, _)| back).into_iter().chain(Some(newest).filter(is_markable));
+        |back: &usize| request.messages.iter().rev().nth(*back).is_some_and(can_carry_mark);
+    let marked =
+        previous_end.map(|(back, _)| back).into_iter().chain(Some(newest).filter(is_markable));
     marked.filter_map(|back| written.end_of(back)).collect()
 }
 

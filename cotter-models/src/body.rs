@@ -37,7 +37,7 @@ impl Body {
         self.shared(bytes.into())
     }
 
-    /// Appends bytes that somebody else caches, without a copy unless they are small.
+    /// Appends bytes that are cached elsewhere. Only small ones are copied.
     pub(crate) fn shared(&mut self, bytes: Bytes) -> &mut Self {
         self.len += bytes.len() as u64;
         if bytes.len() < SMALL {

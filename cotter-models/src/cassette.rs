@@ -41,9 +41,9 @@ pub enum Tape {
 
 /// Writes a cassette.
 #[derive(Clone)]
-pub struct Recorder(Arc<Recording>);
+pub struct Recorder(Arc<RecorderState>);
 
-struct Recording {
+struct RecorderState {
     file: Mutex<File>,
     /// The first write error.
     failure: OnceLock<String>,
@@ -52,9 +52,9 @@ struct Recording {
 
 /// Reads a cassette.
 #[derive(Clone)]
-pub struct Player(Arc<Playing>);
+pub struct Player(Arc<PlayerState>);
 
-struct Playing {
+struct PlayerState {
     path: PathBuf,
     redactor: Redactor,
     /// The exchanges that were not played yet, in order.
@@ -120,7 +120,8 @@ impl Recorder {
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let file = Mutex::new(options.open(path)?);
-        let recorder = Recorder(Arc::new(Recording { file, failure: OnceLock::new(), redactor }));
+        let recorder =
+            Recorder(Arc::new(RecorderState { file, failure: OnceLock::new(), redactor }));
         recorder.write(&CassetteLine::Cassette { v: VERSION })?;
         Ok(recorder)
     }
@@ -136,22 +137,22 @@ impl Recorder {
     }
 
     /// Starts to record an exchange.
-    pub(crate) fn begin(&self, call: &HttpCall) -> Take {
+    pub(crate) fn begin(&self, call: &HttpCall) -> ExchangeRecording {
         let body = serde_json::from_slice(&call.body.joined()).unwrap_or_default();
         let request = RecordedRequest { url: call.url.clone(), body };
         let exchange = Exchange { request, response: RecordedResponse::default() };
-        Take { recorder: self.clone(), exchange: Some(exchange), bytes: vec![] }
+        ExchangeRecording { recorder: self.clone(), exchange: Some(exchange), bytes: vec![] }
     }
 }
 
 /// An exchange being recorded. It is written on drop, so also when it fails or is cancelled.
-pub(crate) struct Take {
+pub(crate) struct ExchangeRecording {
     recorder: Recorder,
     exchange: Option<Exchange>,
     bytes: Vec<u8>,
 }
 
-impl Take {
+impl ExchangeRecording {
     /// Records that there was no response.
     pub(crate) fn fail(mut self, error: &ModelError) {
         self.response(|response| response.failure = Some(RecordedError::of(error)));
@@ -161,8 +162,8 @@ impl Take {
     pub(crate) fn follow(mut self, answer: HttpAnswer) -> HttpAnswer {
         self.response(|response| {
             response.status = Some(answer.status);
-            let known = HEADERS.iter().filter_map(|name| Some((*name, answer.header(name)?)));
-            response.headers = known.map(|(name, value)| (name.into(), value.into())).collect();
+            let recorded = HEADERS.iter().filter_map(|name| Some((*name, answer.header(name)?)));
+            response.headers = recorded.map(|(name, value)| (name.into(), value.into())).collect();
         });
         let body = answer.body.map(move |piece| {
             match &piece {
@@ -183,7 +184,7 @@ impl Take {
     }
 }
 
-impl Drop for Take {
+impl Drop for ExchangeRecording {
     fn drop(&mut self) {
         let Some(Exchange { mut request, mut response }) = self.exchange.take() else { return };
         let redactor = &self.recorder.0.redactor;
@@ -206,7 +207,7 @@ impl Player {
     /// Reads a cassette. Pass the redactor it was recorded with: requests are compared after
     /// redaction.
     pub fn open(path: &Path, redactor: Redactor) -> io::Result<Self> {
-        let wrong = |number: usize, why: String| {
+        let line_error = |number: usize, why: String| {
             let message = format!("{}:{}: {why}", path.display(), number + 1);
             io::Error::new(io::ErrorKind::InvalidData, message)
         };
@@ -217,18 +218,21 @@ impl Player {
                 continue;
             }
             match (number, serde_json::from_str(&line)) {
-                (_, Err(error)) => return Err(wrong(number, error.to_string())),
+                (_, Err(error)) => return Err(line_error(number, error.to_string())),
                 (0, Ok(CassetteLine::Cassette { v: VERSION })) => {}
                 (0, Ok(CassetteLine::Cassette { v })) => {
-                    return Err(wrong(number, format!("version {v} is not known here")));
+                    return Err(line_error(number, format!("unknown cassette version {v}")));
                 }
                 (0, Ok(_)) | (_, Ok(CassetteLine::Cassette { .. })) => {
-                    return Err(wrong(number, "this is not where a cassette begins".into()));
+                    return Err(line_error(
+                        number,
+                        "the head of a cassette must be its first line".into(),
+                    ));
                 }
                 (_, Ok(CassetteLine::Exchange(exchange))) => unplayed.push(exchange),
             }
         }
-        Ok(Player(Arc::new(Playing {
+        Ok(Player(Arc::new(PlayerState {
             path: path.into(),
             redactor,
             unplayed: Mutex::new(unplayed),
@@ -245,11 +249,12 @@ impl Player {
         let is_similar = |request: &RecordedRequest| {
             path_of(&request.url) == path && request.body.get("model") == body.get("model")
         };
-        let exact =
-            unplayed.iter().position(|it| is_similar(&it.request) && it.request.body == body);
-        let found = exact.or_else(|| unplayed.iter().position(|it| is_similar(&it.request)));
+        let exact = unplayed
+            .iter()
+            .position(|other| is_similar(&other.request) && other.request.body == body);
+        let found = exact.or_else(|| unplayed.iter().position(|other| is_similar(&other.request)));
         let Some(found) = found else {
-            let message = format!("{} has no further answer for {path}", self.0.path.display());
+            let message = format!("{}: no unplayed response for {path}", self.0.path.display());
             return Err(ModelError::new(ModelErrorKind::Other, message));
         };
         unplayed.remove(found).response.play()
@@ -261,8 +266,8 @@ impl RecordedResponse {
         let RecordedResponse { status, headers, body, failure } = self;
         let failure = failure.map(|error| error.error());
         let Some(status) = status else {
-            let nothing = || ModelError::new(ModelErrorKind::Network, "nothing was heard");
-            return Err(failure.unwrap_or_else(nothing));
+            let no_response = || ModelError::new(ModelErrorKind::Network, "no response");
+            return Err(failure.unwrap_or_else(no_response));
         };
         let headers: HeaderMap = headers
             .into_iter()
@@ -361,9 +366,9 @@ mod tests {
 
     #[test]
     fn recorder_reports_that_a_cassette_is_incomplete() {
-        let file = tempfile::NamedTempFile::new().expect("there is a folder for it");
-        let full = File::open(file.path()).expect("it can be read, and not written");
-        let recording = |file| Recording {
+        let file = tempfile::NamedTempFile::new().expect("a temporary file is created");
+        let read_only = File::open(file.path()).expect("the file opens");
+        let recording = |file| RecorderState {
             file: Mutex::new(file),
             failure: OnceLock::new(),
             redactor: Redactor::new(),
@@ -373,11 +378,12 @@ mod tests {
             headers: HeaderMap::new(),
             body: Body::default(),
         };
-        let recorder = Recorder(Arc::new(recording(full)));
+        let recorder = Recorder(Arc::new(recording(read_only)));
         assert_eq!(recorder.failure(), None);
         drop(recorder.begin(&call()));
         assert!(recorder.failure().is_some());
-        let writable = Recorder(Arc::new(recording(file.reopen().expect("it can be written"))));
+        let writable =
+            Recorder(Arc::new(recording(file.reopen().expect("the file opens for writing"))));
         drop(writable.begin(&call()));
         assert_eq!(writable.failure(), None);
     }

@@ -15,7 +15,7 @@ use smol_str::SmolStr;
 /// The facts about one model.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
-pub struct Known {
+pub struct ModelFacts {
     /// The context window in tokens.
     pub context_window: Option<u64>,
     /// The longest reply in tokens.
@@ -24,7 +24,7 @@ pub struct Known {
     pub price: Option<Price>,
     /// A number of input tokens, and the price of a request that has more.
     pub above: Option<(u64, Price)>,
-    pub(crate) thinks: Thinks,
+    pub(crate) thinking_control: ThinkingControl,
     /// The effort words it takes, if any.
     pub(crate) efforts: Vec<Effort>,
     /// True if its thoughts are valid only after the same conversation.
@@ -35,7 +35,7 @@ pub struct Known {
 /// How the amount of thinking is set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Thinks {
+pub(crate) enum ThinkingControl {
     /// Not in the catalogue.
     #[default]
     Unknown,
@@ -102,18 +102,18 @@ pub(crate) enum ChatTools {
     Never,
 }
 
-impl Known {
+impl ModelFacts {
     /// The catalogue's entry for a model, by `provider/model`.
-    pub fn of(name: &str) -> Option<Known> {
+    pub fn of(name: &str) -> Option<ModelFacts> {
         let start = format!("{}{},", ROW, Value::from(name));
-        rows().find(|row| row.starts_with(&start)).map(|row| Row::read(row).known())
+        rows().find(|row| row.starts_with(&start)).map(|row| Row::read(row).facts())
     }
 
     /// The catalogue's models of a provider, by name.
-    pub fn models_of(provider: &str) -> impl Iterator<Item = (SmolStr, Known)> {
+    pub fn models_of(provider: &str) -> impl Iterator<Item = (SmolStr, ModelFacts)> {
         let provider = format!("{provider}/");
         let all = rows().map(Row::read).filter(move |row| row.id.starts_with(&provider));
-        all.map(|row| (row.id.clone(), row.known()))
+        all.map(|row| (row.id.clone(), row.facts()))
     }
 
     /// The date of the catalogue.
@@ -145,7 +145,7 @@ impl Known {
     /// `None` if it takes none.
     pub(crate) fn effort(&self, level: Thinking) -> Option<Effort> {
         let wanted = Effort::of(level);
-        if self.thinks == Thinks::None {
+        if self.thinking_control == ThinkingControl::None {
             return None;
         }
         if self.efforts.is_empty() {
@@ -171,14 +171,14 @@ fn rows() -> impl Iterator<Item = &'static str> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Row {
-    /// `provider/model`. The provider is a `catalogue` name of `READY`.
+    /// `provider/model`. The provider is a `catalogue` name of `BUILT_IN_PROVIDERS`.
     id: SmolStr,
     context: Option<u64>,
     max_output: Option<u64>,
     /// All four prices are given. A cache without its own price costs what input costs.
     price: Option<PriceRow>,
     above: Option<AboveRow>,
-    thinking: Thinks,
+    thinking: ThinkingControl,
     /// In ascending order.
     #[serde(default)]
     efforts: Vec<Effort>,
@@ -213,16 +213,16 @@ impl PriceRow {
 
 impl Row {
     fn read(line: &str) -> Self {
-        serde_json::from_str(line).expect("a test reads every line before it is shipped")
+        serde_json::from_str(line).expect("a test parses every line of the catalogue")
     }
 
-    fn known(self) -> Known {
-        Known {
+    fn facts(self) -> ModelFacts {
+        ModelFacts {
             context_window: self.context,
             max_output: self.max_output,
             price: self.price.map(PriceRow::price),
             above: self.above.map(|AboveRow { tokens, price }| (tokens, price.price())),
-            thinks: self.thinking,
+            thinking_control: self.thinking,
             efforts: self.efforts,
             is_bound: self.bound,
             chat_tools: self.chat_tools,
@@ -237,21 +237,21 @@ mod tests {
     #[test]
     fn catalogue_has_one_json_line_per_model() {
         let file: Value = serde_json::from_str(FILE).expect("it is JSON");
-        assert_eq!(file["date"], Known::date());
+        assert_eq!(file["date"], ModelFacts::date());
         let models = file["models"].as_array().expect("there are models");
         let lines: Vec<Value> =
             rows().map(|row| serde_json::from_str(row).expect("it is JSON")).collect();
         assert_eq!(*models, lines);
         let mut names: Vec<_> = rows().map(|row| Row::read(row).id).collect();
         for name in &names {
-            let known = Known::of(name).expect("it is found by its name");
-            assert!(known.context_window.is_some() || known.price.is_none(), "{name}");
+            let facts = ModelFacts::of(name).expect("it is found by its name");
+            assert!(facts.context_window.is_some() || facts.price.is_none(), "{name}");
         }
         let count = names.len();
         names.sort();
         names.dedup();
         assert_eq!(names.len(), count);
-        assert_eq!(Known::of("anthropic/claude"), None);
-        assert_eq!(Known::of("\""), None);
+        assert_eq!(ModelFacts::of("anthropic/claude"), None);
+        assert_eq!(ModelFacts::of("\""), None);
     }
 }

@@ -16,11 +16,11 @@ use reqwest::Url;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-use self::{read::Chunks, write::ChatWriter};
+use self::{read::ChatReader, write::ChatWriter};
 use crate::{
     adapter::{Dialect, Reader},
     body::{Body, put},
-    catalog::{ChatTools, Effort, Known, Thinks},
+    catalog::{ChatTools, Effort, ModelFacts, ThinkingControl},
     conversation::{self, WrittenConversation},
     plain,
 };
@@ -35,10 +35,10 @@ struct Flavour {
     /// Fields of every request.
     always: &'static [Field],
     /// Fields added when thinking is off, besides the catalogue's.
-    unthinking: &'static [Field],
+    when_not_thinking: &'static [Field],
     /// Fields added for models whose name begins with the prefix.
     by_maker: &'static [(&'static str, Field)],
-    returns: Returns,
+    returns: ReturnedParts,
 }
 
 /// A field name and its value in JSON.
@@ -46,7 +46,7 @@ type Field = (&'static str, &'static str);
 
 /// The parts of earlier replies that a provider wants back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Returns {
+enum ReturnedParts {
     /// Thoughts of replies that called tools.
     WithCalls,
     /// Thoughts of every reply, even if empty.
@@ -62,9 +62,9 @@ const PLAIN: Flavour = Flavour {
     host: "",
     max_tokens: "max_tokens",
     always: &[USAGE],
-    unthinking: &[],
+    when_not_thinking: &[],
     by_maker: &[],
-    returns: Returns::WithCalls,
+    returns: ReturnedParts::WithCalls,
 };
 
 const OPENAI: &str = "api.openai.com";
@@ -84,11 +84,15 @@ const FLAVOURS: &[Flavour] = &[
         by_maker: &[("anthropic/", ("cache_control", r#"{"type":"ephemeral"}"#))],
         ..PLAIN
     },
-    Flavour { host: "generativelanguage.googleapis.com", returns: Returns::Signatures, ..PLAIN },
+    Flavour {
+        host: "generativelanguage.googleapis.com",
+        returns: ReturnedParts::Signatures,
+        ..PLAIN
+    },
     Flavour {
         host: "api.deepseek.com",
-        unthinking: &[("thinking", r#"{"type":"disabled"}"#)],
-        returns: Returns::Thoughts,
+        when_not_thinking: &[("thinking", r#"{"type":"disabled"}"#)],
+        returns: ReturnedParts::Thoughts,
         ..PLAIN
     },
 ];
@@ -99,8 +103,8 @@ impl Flavour {
         let url = Url::parse(url).ok();
         let host = url.as_ref().and_then(Url::host_str).unwrap_or_default();
         let is_at = |flavour: &&Flavour| {
-            let above = host.strip_suffix(flavour.host);
-            above.is_some_and(|above| above.is_empty() || above.ends_with('.'))
+            let subdomain = host.strip_suffix(flavour.host);
+            subdomain.is_some_and(|name| name.is_empty() || name.ends_with('.'))
         };
         FLAVOURS.iter().find(is_at).unwrap_or(&PLAIN)
     }
@@ -117,17 +121,17 @@ pub(crate) struct Completions {
     name: SmolStr,
     /// The provider's own name of the model.
     model: String,
-    known: Known,
+    facts: ModelFacts,
     flavour: &'static Flavour,
     /// The cache key: everything that the cached bytes of messages and tools depend on.
     key: String,
 }
 
 impl Completions {
-    pub(crate) fn new(name: SmolStr, model: &str, base_url: &str, known: Known) -> Self {
+    pub(crate) fn new(name: SmolStr, model: &str, base_url: &str, facts: ModelFacts) -> Self {
         let flavour = Flavour::at(base_url);
         let key = format!("chat {} {name}", flavour.host);
-        Completions { name, model: model.to_owned(), known, flavour, key }
+        Completions { name, model: model.to_owned(), facts, flavour, key }
     }
 
     /// The body before the conversation, with the system prompt.
@@ -148,7 +152,7 @@ impl Completions {
     fn write(&self, request: &Request) -> WrittenConversation<ChatWriter> {
         let returns = match self.flavour.returns {
             // Gemini before version 3 does not sign calls and wants no signatures.
-            Returns::Signatures if is_unsigned(&self.model) => Returns::WithCalls,
+            ReturnedParts::Signatures if is_unsigned(&self.model) => ReturnedParts::WithCalls,
             returns => returns,
         };
         let writer = ChatWriter::new(self.name.clone(), returns, has_system(request));
@@ -158,20 +162,20 @@ impl Completions {
     fn settings(&self, request: &Request) -> Value {
         let mut settings = json!({"stream": true});
         let flavour = self.flavour;
-        let unthinking = match request.thinking {
-            Thinking::Off => flavour.unthinking,
+        let when_not_thinking = match request.thinking {
+            Thinking::Off => flavour.when_not_thinking,
             _ => &[],
         };
         let makers = flavour.by_maker.iter().filter(|(maker, _)| self.model.starts_with(maker));
-        let fields = flavour.always.iter().chain(unthinking);
+        let fields = flavour.always.iter().chain(when_not_thinking);
         for (name, value) in fields.chain(makers.map(|(_, field)| field)) {
             settings[*name] = serde_json::from_str(value).unwrap_or_default();
         }
-        if let Some(most) = request.max_tokens {
+        if let Some(max_tokens) = request.max_tokens {
             // Models that think refuse `max_tokens` on every server.
-            let thinks = self.known.thinks == Thinks::Effort;
+            let thinks = self.facts.thinking_control == ThinkingControl::Effort;
             let field = if thinks { "max_completion_tokens" } else { flavour.max_tokens };
-            settings[field] = json!(most);
+            settings[field] = json!(max_tokens);
         }
         if let Some(effort) = self.effort(request) {
             settings["reasoning_effort"] = json!(effort.as_str());
@@ -181,13 +185,13 @@ impl Completions {
 
     fn effort(&self, request: &Request) -> Option<Effort> {
         let has_tools = !request.tools.is_empty();
-        if has_tools && self.known.chat_tools == ChatTools::WithoutThinking {
+        if has_tools && self.facts.chat_tools == ChatTools::WithoutThinking {
             // Sent explicitly: by default the model thinks, and a thinking model refuses tools.
             return Some(Effort::None);
         }
-        let effort = self.known.effort(request.thinking)?;
+        let effort = self.facts.effort(request.thinking)?;
         // Few models take `minimal`; a model that is not in the catalogue gets `low`.
-        let is_guess = self.known.efforts.is_empty() && effort == Effort::Minimal;
+        let is_guess = self.facts.efforts.is_empty() && effort == Effort::Minimal;
         Some(if is_guess { Effort::Low } else { effort })
     }
 }
@@ -213,7 +217,7 @@ impl Dialect for Completions {
     }
 
     fn reader(&self) -> Box<dyn Reader> {
-        Box::new(Chunks::default())
+        Box::new(ChatReader::default())
     }
 }
 

@@ -149,8 +149,8 @@ impl ProviderError {
         if OVERFLOW.iter().any(|phrase| message.contains(phrase)) {
             return Some(Kind::ContextOverflow);
         }
-        let known = CODES.iter().find(|(code, _)| self.codes.iter().any(|own| own == code));
-        known.map(|(_, kind)| *kind)
+        let entry = CODES.iter().find(|(code, _)| self.codes.iter().any(|own| own == code));
+        entry.map(|(_, kind)| *kind)
     }
 
     /// The error of a stream that had begun well.
@@ -158,7 +158,7 @@ impl ProviderError {
         let by_status = || self.status.filter(|status| (400..600).contains(status)).map(by_status);
         // Without a known code the request is not known to be at fault, so it may be retried.
         let kind = self.kind().or_else(by_status).unwrap_or(Kind::Overloaded);
-        let message = shown(&self.message, key, "the provider reported an error");
+        let message = clean_message(&self.message, key, "the provider reported an error");
         ModelError { kind, message, retry_after: self.wait }
     }
 }
@@ -184,10 +184,10 @@ pub(crate) async fn of_answer(answer: HttpAnswer, key: Option<&ApiKey>) -> Model
         Some(true) if kind == Kind::Other || kind == Kind::BadRequest => Kind::Overloaded,
         _ => kind,
     };
-    let words = if error.message.is_empty() { body.trim() } else { error.message.as_str() };
-    let message = match shown(words, key, "") {
-        words if words.is_empty() => format!("the provider answered {status}"),
-        words => format!("the provider answered {status}: {words}"),
+    let detail = if error.message.is_empty() { body.trim() } else { error.message.as_str() };
+    let message = match clean_message(detail, key, "") {
+        detail if detail.is_empty() => format!("the provider answered {status}"),
+        detail => format!("the provider answered {status}: {detail}"),
     };
     ModelError { kind, message, retry_after: retry_after.or(error.wait) }
 }
@@ -220,10 +220,10 @@ pub(crate) fn is_about_thoughts(message: &str) -> bool {
     PHRASES.iter().any(|phrase| message.contains(phrase))
 }
 
-/// A provider's message on one line, without secrets, clipped.
-pub(crate) fn shown(message: &str, key: Option<&ApiKey>, otherwise: &str) -> String {
+/// A provider's message on one line, without secrets, clipped; `if_empty` if it is empty.
+pub(crate) fn clean_message(message: &str, key: Option<&ApiKey>, if_empty: &str) -> String {
     if message.is_empty() {
-        return otherwise.to_owned();
+        return if_empty.to_owned();
     }
     let redactor = key
         .into_iter()

@@ -80,10 +80,11 @@ impl Http {
         match () {
             () if !matches!(url.scheme(), "http" | "https") => Err(expected.into()),
             () if !url.username().is_empty() || url.password().is_some() => {
-                Err("an address has no name or password in it: a key is given by itself".into())
+                Err("the address must not contain a name or password: set the key separately"
+                    .into())
             }
             () if url.query().is_some() || url.fragment().is_some() => {
-                Err("an address has no `?` or `#` in it: paths are added to it".into())
+                Err("the address must not contain `?` or `#`: paths are appended to it".into())
             }
             () => Ok(()),
         }
@@ -115,11 +116,11 @@ impl Http {
             None => self.send(call).await,
             Some(Tape::Play(player)) => player.answer(&call),
             Some(Tape::Record(recorder)) => {
-                let take = recorder.begin(&call);
+                let recording = recorder.begin(&call);
                 match self.send(call).await {
-                    Ok(answer) => Ok(take.follow(answer)),
+                    Ok(answer) => Ok(recording.follow(answer)),
                     Err(error) => {
-                        take.fail(&error);
+                        recording.fail(&error);
                         Err(error)
                     }
                 }
@@ -139,7 +140,10 @@ impl Http {
         headers: HeaderMap,
     ) -> Result<HttpAnswer, ModelError> {
         if let Some(Tape::Play(_)) = &self.0.tape {
-            return Err(ModelError::new(ModelErrorKind::Other, "a cassette is played instead"));
+            return Err(ModelError::new(
+                ModelErrorKind::Other,
+                "cannot list models: a cassette is being played",
+            ));
         }
         self.receive(self.client(url)?.get(url).headers(headers)).await
     }
@@ -166,7 +170,7 @@ impl Http {
             };
             match next {
                 Ok(bytes) if so_far + bytes.len() > MAX_BODY => {
-                    let message = format!("the answer has more than {MAX_BODY} bytes");
+                    let message = format!("the response has more than {MAX_BODY} bytes");
                     Some((Err(ModelError::new(ModelErrorKind::Other, message)), None))
                 }
                 Ok(bytes) => {
@@ -181,7 +185,7 @@ impl Http {
 
     async fn within_idle<T>(&self, work: impl Future<Output = T>) -> Result<T, ModelError> {
         timeout(self.0.idle, work).await.map_err(|_| {
-            let message = format!("nothing was heard for {:?}", self.0.idle);
+            let message = format!("no data for {:?}", self.0.idle);
             ModelError::new(ModelErrorKind::Timeout, message)
         })
     }
@@ -270,19 +274,19 @@ impl HttpAnswer {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// The first `most` bytes of a small body, as text; less if the time is up.
-    pub(crate) async fn text(mut self, most: usize, within: Duration) -> String {
+    /// The first `max_bytes` of a small body, as text; less if `limit` has passed.
+    pub(crate) async fn text(mut self, max_bytes: usize, limit: Duration) -> String {
         let mut bytes = vec![];
         let read = async {
             while let Some(Ok(piece)) = self.body.next().await {
                 bytes.extend_from_slice(&piece);
-                if bytes.len() >= most {
-                    bytes.truncate(most);
+                if bytes.len() >= max_bytes {
+                    bytes.truncate(max_bytes);
                     break;
                 }
             }
         };
-        let _ = timeout(within, read).await;
+        let _ = timeout(limit, read).await;
         String::from_utf8_lossy(&bytes).into_owned()
     }
 }
@@ -306,7 +310,7 @@ fn describe(error: &reqwest::Error) -> String {
     let mut message = match () {
         () if error.is_connect() => "the connection failed".to_owned(),
         () if error.is_body() || error.is_decode() => "the answer broke off".to_owned(),
-        () if error.is_timeout() => "it took too long".to_owned(),
+        () if error.is_timeout() => "the request timed out".to_owned(),
         () if error.is_builder() => "the request cannot be sent".to_owned(),
         () => "the request failed".to_owned(),
     };
@@ -338,24 +342,26 @@ mod tests {
         assert_eq!(check("http://"), "empty host");
         assert_eq!(check("http://x:port"), "invalid port number");
         assert!(
-            check("http://me:hush@x.example").starts_with("an address has no name or password")
+            check("http://me:hush@x.example").starts_with("the address must not contain a name")
         );
-        assert!(check("http://me@x.example").starts_with("an address has no name or password"));
-        assert!(check("http://x.example/v1?key=hush").starts_with("an address has no `?`"));
+        assert!(check("http://me@x.example").starts_with("the address must not contain a name"));
+        assert!(
+            check("http://x.example/v1?key=hush").starts_with("the address must not contain `?`")
+        );
         assert!(!check("http://x.example/v1#hush").contains("hush"));
     }
 
     #[test]
     fn loopback_addresses_are_local() {
-        for near in
+        for local in
             ["http://localhost:1", "http://127.1.2.3/v1", "http://[::1]:8000", "HTTP://LOCALHOST"]
         {
-            assert!(Http::is_local(near), "{near}");
+            assert!(Http::is_local(local), "{local}");
         }
-        for far in
+        for remote in
             ["http://10.0.0.7", "http://localhost.example", "http://[fe80::1]", "localhost", ""]
         {
-            assert!(!Http::is_local(far), "{far}");
+            assert!(!Http::is_local(remote), "{remote}");
         }
     }
 }

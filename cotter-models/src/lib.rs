@@ -54,10 +54,10 @@ mod rehearsal;
 pub use self::{
     adapter::HttpModel,
     cassette::{Player, Recorder, Tape},
-    catalog::Known,
+    catalog::ModelFacts,
     http::Http,
     key::ApiKey,
-    providers::{Override, Provider, Providers, READY, Ready, Speaks},
+    providers::{BUILT_IN_PROVIDERS, BuiltInProvider, Override, Provider, Providers, Speaks},
     rehearsal::Rehearsal,
 };
 

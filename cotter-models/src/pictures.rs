@@ -38,12 +38,14 @@ pub(crate) fn replace_unsupported(content: &Content) -> Cow<'_, Content> {
 
 fn replace_part(part: ContentPart) -> ContentPart {
     let ContentPart::Image { media_type, data } = part else { return part };
-    let known = match media_type.to_ascii_lowercase().as_str() {
+    let supported = match media_type.to_ascii_lowercase().as_str() {
         "image/jpg" => Some("image/jpeg"),
-        other => SUPPORTED.into_iter().find(|known| *known == other),
+        other => SUPPORTED.into_iter().find(|name| *name == other),
     };
-    match known {
-        Some(known) if !data.is_empty() => ContentPart::Image { media_type: known.into(), data },
+    match supported {
+        Some(supported) if !data.is_empty() => {
+            ContentPart::Image { media_type: supported.into(), data }
+        }
         _ => ContentPart::Text(PLACEHOLDER.into()),
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     adapter::{DialectPair, HttpModel},
     anthropic,
     cassette::Tape,
-    catalog::{ChatTools, Known},
+    catalog::{ChatTools, ModelFacts},
     chat, failure,
     http::{Http, header},
     key::ApiKey,
@@ -52,7 +52,7 @@ impl Speaks {
             _ => ("authorization", format!("Bearer {}", key.expose())),
         };
         let mut value = HeaderValue::from_str(&value).map_err(|_| {
-            let message = "the key has characters that no request can carry";
+            let message = "the key has characters that are not allowed in an HTTP header";
             ModelError::new(ModelErrorKind::Auth, message)
         })?;
         value.set_sensitive(true);
@@ -71,7 +71,7 @@ impl Speaks {
 /// A built-in provider.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub struct Ready {
+pub struct BuiltInProvider {
     /// The part of a model's name before the slash.
     pub name: &'static str,
     /// The API format.
@@ -89,8 +89,8 @@ pub struct Ready {
 }
 
 /// The built-in providers, in the order in which they are tried.
-pub const READY: &[Ready] = &[
-    Ready {
+pub const BUILT_IN_PROVIDERS: &[BuiltInProvider] = &[
+    BuiltInProvider {
         name: "anthropic",
         speaks: Speaks::AnthropicMessages,
         base_url: "https://api.anthropic.com",
@@ -99,7 +99,7 @@ pub const READY: &[Ready] = &[
         default_model: Some("claude-sonnet-5-5"),
         catalogue: "anthropic",
     },
-    Ready {
+    BuiltInProvider {
         name: "openai",
         speaks: Speaks::OpenAiChat,
         base_url: "https://api.openai.com/v1",
@@ -108,7 +108,7 @@ pub const READY: &[Ready] = &[
         default_model: Some("gpt-6.1-terra"),
         catalogue: "openai",
     },
-    Ready {
+    BuiltInProvider {
         name: "openai-responses",
         speaks: Speaks::OpenAiResponses,
         base_url: "https://api.openai.com/v1",
@@ -117,7 +117,7 @@ pub const READY: &[Ready] = &[
         default_model: Some("gpt-6.1-sol"),
         catalogue: "openai",
     },
-    Ready {
+    BuiltInProvider {
         name: "gemini",
         speaks: Speaks::OpenAiChat,
         base_url: "https://generativelanguage.googleapis.com/v1beta/openai",
@@ -126,7 +126,7 @@ pub const READY: &[Ready] = &[
         default_model: Some("gemini-3.8-flash"),
         catalogue: "google",
     },
-    Ready {
+    BuiltInProvider {
         name: "openrouter",
         speaks: Speaks::OpenAiChat,
         base_url: "https://openrouter.ai/api/v1",
@@ -135,7 +135,7 @@ pub const READY: &[Ready] = &[
         default_model: None,
         catalogue: "openrouter",
     },
-    Ready {
+    BuiltInProvider {
         name: "ollama",
         speaks: Speaks::OpenAiChat,
         base_url: "http://127.0.0.1:11434/v1",
@@ -175,7 +175,7 @@ impl Provider {
 
     /// A built-in provider, by name.
     pub fn ready(name: &str) -> Option<Self> {
-        let ready = READY.iter().find(|ready| ready.name == name)?;
+        let ready = BUILT_IN_PROVIDERS.iter().find(|ready| ready.name == name)?;
         Some(Provider {
             needs_key: ready.key_variable.is_some(),
             catalogue: ready.catalogue.into(),
@@ -235,8 +235,8 @@ impl Provider {
 
     /// One of its models, by the provider's own name of it.
     pub fn model(&self, model: &str, http: &Http) -> HttpModel {
-        let known = Known::of(&self.row(model)).unwrap_or_default();
-        self.model_known(model, known, http)
+        let facts = ModelFacts::of(&self.row(model)).unwrap_or_default();
+        self.model_with_facts(model, facts, http)
     }
 
     /// The models it serves, by the provider's own names. Sends a request.
@@ -253,7 +253,7 @@ impl Provider {
         }
         let text = answer.text(MAX_LIST, LIST_TIMEOUT).await;
         let list: Value = serde_json::from_str(&text).map_err(|cause| {
-            ModelError::new(ModelErrorKind::Other, format!("the list cannot be read: {cause}"))
+            ModelError::new(ModelErrorKind::Other, format!("cannot read the model list: {cause}"))
         })?;
         let rows = list["data"].as_array().map(Vec::as_slice).unwrap_or_default();
         Ok(rows.iter().filter_map(|row| row["id"].as_str().map(str::to_owned)).collect())
@@ -264,30 +264,30 @@ impl Provider {
     }
 
     /// The API format for a model. Some OpenAI models think and call tools only over Responses.
-    fn dialect_of(&self, known: &Known) -> Speaks {
-        let needs_responses = known.chat_tools != ChatTools::Yes && chat::is_openai(&self.base_url);
+    fn dialect_of(&self, facts: &ModelFacts) -> Speaks {
+        let needs_responses = facts.chat_tools != ChatTools::Yes && chat::is_openai(&self.base_url);
         match self.speaks {
             Speaks::OpenAiChat if needs_responses => Speaks::OpenAiResponses,
             speaks => speaks,
         }
     }
 
-    fn model_known(&self, model: &str, known: Known, http: &Http) -> HttpModel {
-        let (name, speaks) = (format_smolstr!("{}/{model}", self.name), self.dialect_of(&known));
+    fn model_with_facts(&self, model: &str, facts: ModelFacts, http: &Http) -> HttpModel {
+        let (name, speaks) = (format_smolstr!("{}/{model}", self.name), self.dialect_of(&facts));
         let http = self.http.as_ref().unwrap_or(http).clone();
         let (url, key) = (&self.base_url, self.key.clone());
         let dialects = match speaks {
             Speaks::AnthropicMessages => {
-                DialectPair::of(&name, |name| anthropic::Messages::new(name, model, known.clone()))
+                DialectPair::of(&name, |name| anthropic::Messages::new(name, model, facts.clone()))
             }
             Speaks::OpenAiChat => DialectPair::of(&name, |name| {
-                chat::Completions::new(name, model, url, known.clone())
+                chat::Completions::new(name, model, url, facts.clone())
             }),
             Speaks::OpenAiResponses => {
-                DialectPair::of(&name, |name| responses::Responses::new(name, model, known.clone()))
+                DialectPair::of(&name, |name| responses::Responses::new(name, model, facts.clone()))
             }
         };
-        HttpModel::new(name, speaks, url, key, http, known, dialects)
+        HttpModel::new(name, speaks, url, key, http, facts, dialects)
     }
 }
 
@@ -331,7 +331,7 @@ impl Providers {
 
     /// Adds a provider. It replaces one of the same name.
     pub fn with(mut self, provider: Provider) -> Self {
-        self.providers.retain(|known| known.name != provider.name);
+        self.providers.retain(|other| other.name != provider.name);
         self.providers.push(provider);
         self
     }
@@ -352,8 +352,8 @@ impl Providers {
     }
 
     /// Sets facts about a model, by `provider/model`.
-    pub fn with_override(mut self, name: impl Into<SmolStr>, known: Override) -> Self {
-        self.overrides.insert(name.into(), known);
+    pub fn with_override(mut self, name: impl Into<SmolStr>, facts: Override) -> Self {
+        self.overrides.insert(name.into(), facts);
         self
     }
 
@@ -370,7 +370,7 @@ impl Providers {
     /// The facts about a model, by `provider/model`; `None` for an unknown provider.
     pub fn info(&self, name: &str) -> Option<ModelInfo> {
         let (provider, model) = name.split_once('/')?;
-        Some(self.known(self.get(provider)?, model).info(&name.into()))
+        Some(self.facts(self.get(provider)?, model).info(&name.into()))
     }
 
     /// The usable providers, in the order in which they were added.
@@ -378,20 +378,21 @@ impl Providers {
         self.providers.iter().filter(|provider| provider.is_usable())
     }
 
-    fn known(&self, provider: &Provider, model: &str) -> Known {
-        let known = Known::of(&provider.row(model));
+    fn facts(&self, provider: &Provider, model: &str) -> ModelFacts {
+        let facts = ModelFacts::of(&provider.row(model));
         // Local models are free.
         let free = || Some(Price::default()).filter(|_| provider.catalogue == "ollama");
-        let mut known = known.unwrap_or_else(|| Known { price: free(), ..Known::default() });
+        let mut facts =
+            facts.unwrap_or_else(|| ModelFacts { price: free(), ..ModelFacts::default() });
         let name = format!("{}/{model}", provider.name);
         if let Some(overrides) = self.overrides.get(name.as_str()) {
-            known.context_window = overrides.context_window.or(known.context_window);
-            known.max_output = overrides.max_output.or(known.max_output);
+            facts.context_window = overrides.context_window.or(facts.context_window);
+            facts.max_output = overrides.max_output.or(facts.max_output);
             if overrides.price.is_some() {
-                (known.price, known.above) = (overrides.price, None);
+                (facts.price, facts.above) = (overrides.price, None);
             }
         }
-        known
+        facts
     }
 }
 
@@ -419,23 +420,23 @@ impl ModelDirectory for Providers {
             let message = format!("there is no key for `{}`", found.name);
             return Err(ModelError::new(ModelErrorKind::Auth, message));
         }
-        Ok(Arc::new(found.model_known(model, self.known(found, model), &self.http)))
+        Ok(Arc::new(found.model_with_facts(model, self.facts(found, model), &self.http)))
     }
 
     fn available(&self) -> Vec<ModelInfo> {
         let mut all = vec![];
         for provider in self.usable() {
-            let known: Vec<_> =
-                Known::models_of(&provider.catalogue).map(|(name, _)| name).collect();
-            let known = known.iter().filter_map(|name| name.split_once('/'));
+            let listed: Vec<_> =
+                ModelFacts::models_of(&provider.catalogue).map(|(name, _)| name).collect();
+            let listed = listed.iter().filter_map(|name| name.split_once('/'));
             let configured = self.overrides.keys().filter_map(|name| name.split_once('/'));
             let configured =
                 configured.filter(|(name, _)| *name == provider.name).map(|(_, model)| model);
-            let mut models: Vec<_> = known.map(|(_, model)| model).collect();
+            let mut models: Vec<_> = listed.map(|(_, model)| model).collect();
             models.extend(configured.filter(|model| !models.contains(model)).collect::<Vec<_>>());
             all.extend(models.into_iter().map(|model| {
                 let name = format_smolstr!("{}/{model}", provider.name);
-                self.known(provider, model).info(&name)
+                self.facts(provider, model).info(&name)
             }));
         }
         all
@@ -454,12 +455,12 @@ mod tests {
 
     #[test]
     fn default_models_are_in_the_catalogue_and_take_tools() {
-        for ready in READY {
+        for ready in BUILT_IN_PROVIDERS {
             let Some(model) = ready.default_model else { continue };
-            let known = Known::of(&format!("{}/{model}", ready.catalogue));
-            let known = known.unwrap_or_else(|| panic!("{model} is in the file"));
-            assert!(known.price.is_some() && known.context_window.is_some(), "{model}");
-            let takes_tools = known.chat_tools != ChatTools::Never;
+            let facts = ModelFacts::of(&format!("{}/{model}", ready.catalogue));
+            let facts = facts.unwrap_or_else(|| panic!("{model} is in the file"));
+            assert!(facts.price.is_some() && facts.context_window.is_some(), "{model}");
+            let takes_tools = facts.chat_tools != ChatTools::Never;
             assert!(takes_tools || ready.speaks == Speaks::OpenAiResponses, "{model}");
         }
     }

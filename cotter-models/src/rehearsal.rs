@@ -1,5 +1,5 @@
 //! `rehearsal`: an offline stand-in for a model. It turns plain requests into real tool calls and
-//! answers from their results, so that tools, hooks and rules can be tried without a key or a cost.
+//! answers from their results. So tools, hooks and rules can be tried without a key or a cost.
 //!
 //! It understands a few sentences and nothing else. The same conversation always gives the same
 //! reply, and it never makes the same call twice for one request.
@@ -68,21 +68,23 @@ struct Conversation<'a> {
 impl<'a> Conversation<'a> {
     /// Reads everything from the last typed message on.
     fn read(request: &'a Request) -> Self {
-        let mut read = Conversation::default();
+        let mut conversation = Conversation::default();
         for message in request.messages.iter() {
             match message {
                 Message::User(user) if user.mark == UserMessageKind::Typed => {
-                    read = Conversation {
+                    conversation = Conversation {
                         request: first_text(&user.content),
                         ..Conversation::default()
                     };
                 }
-                Message::Assistant(reply) => read.calls.extend(AssistantMessage::calls(reply)),
-                Message::ToolResult(result) => read.results.push(result),
+                Message::Assistant(reply) => {
+                    conversation.calls.extend(AssistantMessage::calls(reply))
+                }
+                Message::ToolResult(result) => conversation.results.push(result),
                 _ => {}
             }
         }
-        read
+        conversation
     }
 
     /// True if an equal call was already made.

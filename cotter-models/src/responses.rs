@@ -12,17 +12,17 @@ use cotter::model::{Request, Thinking, tools::ToolList};
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-use self::{read::ResponsesReader, write::Items};
+use self::{read::ResponsesReader, write::ResponsesWriter};
 use crate::{
     adapter::{Dialect, Reader},
     body::{Body, put},
-    catalog::{Effort, Known, Thinks},
+    catalog::{Effort, ModelFacts, ThinkingControl},
     conversation::{self, WrittenConversation},
     plain,
 };
 
 /// The lowest reply limit the provider takes.
-const LEAST_TOKENS: u32 = 16;
+const MIN_TOKENS: u32 = 16;
 
 /// The dialect of one model.
 pub(crate) struct Responses {
@@ -30,15 +30,15 @@ pub(crate) struct Responses {
     name: SmolStr,
     /// The provider's own name of the model.
     model: String,
-    known: Known,
+    facts: ModelFacts,
     /// The cache key: everything that the cached bytes of messages and tools depend on.
     key: String,
 }
 
 impl Responses {
-    pub(crate) fn new(name: SmolStr, model: &str, known: Known) -> Self {
+    pub(crate) fn new(name: SmolStr, model: &str, facts: ModelFacts) -> Self {
         let key = format!("responses {name}");
-        Responses { name, model: model.to_owned(), known, key }
+        Responses { name, model: model.to_owned(), facts, key }
     }
 
     /// The body before the conversation.
@@ -56,15 +56,15 @@ impl Responses {
         body
     }
 
-    fn write(&self, request: &Request) -> WrittenConversation<Items> {
-        conversation::write(&request.messages, &self.key, Items::new(self.name.clone()))
+    fn write(&self, request: &Request) -> WrittenConversation<ResponsesWriter> {
+        conversation::write(&request.messages, &self.key, ResponsesWriter::new(self.name.clone()))
     }
 
     /// The effort word for a level.
     fn effort(&self, level: Thinking) -> Option<Effort> {
-        let effort = self.known.effort(level)?;
+        let effort = self.facts.effort(level)?;
         // Few models take `minimal`; a model that is not in the catalogue gets `low`.
-        let is_guess = self.known.efforts.is_empty() && effort == Effort::Minimal;
+        let is_guess = self.facts.efforts.is_empty() && effort == Effort::Minimal;
         Some(if is_guess { Effort::Low } else { effort })
     }
 
@@ -73,8 +73,8 @@ impl Responses {
         if !request.tools.is_empty() {
             settings["parallel_tool_calls"] = json!(true);
         }
-        if let Some(most) = request.max_tokens {
-            settings["max_output_tokens"] = json!(most.max(LEAST_TOKENS));
+        if let Some(max_tokens) = request.max_tokens {
+            settings["max_output_tokens"] = json!(max_tokens.max(MIN_TOKENS));
         }
         let effort = self.effort(request.thinking);
         if let Some(effort) = effort {
@@ -84,7 +84,10 @@ impl Responses {
             }
         }
         // A model that cannot think refuses this field.
-        let thinks = !matches!(self.known.thinks, Thinks::None | Thinks::Unknown);
+        let thinks = !matches!(
+            self.facts.thinking_control,
+            ThinkingControl::None | ThinkingControl::Unknown
+        );
         if thinks || effort.is_some() {
             settings["include"] = json!(["reasoning.encrypted_content"]);
         }

@@ -12,7 +12,7 @@ use cotter::{
 };
 use serde_json::json;
 
-use crate::{Said, Scripted, ScriptedUi, Step, fresh};
+use crate::{PersonAnswer, Scripted, ScriptedUi, Step, fresh};
 
 /// The events of a test, in order. Clones write into the same diary.
 #[derive(Clone, Default)]
@@ -43,7 +43,7 @@ pub struct DiaryUi {
 
 impl DiaryUi {
     /// A person who gives these answers.
-    pub fn new(answers: impl IntoIterator<Item = Said>, diary: &Diary) -> Self {
+    pub fn new(answers: impl IntoIterator<Item = PersonAnswer>, diary: &Diary) -> Self {
         DiaryUi { scripted: ScriptedUi::new(answers), diary: diary.clone() }
     }
 }
@@ -114,7 +114,7 @@ async fn sleep(permit: Permit, diary: Diary) -> Result<ToolOutput, ToolError> {
 pub async fn working_agent(zone: Zone, diary: &Diary, runs: usize) -> (Agent, Session) {
     let steps = (0..runs).flat_map(|_| [Step::call("work", json!({"n": 1})), Step::text("done")]);
     let agent = Agent::builder(Scripted::new(steps))
-        .ui(DiaryUi::new(vec![Said::Yes; runs], diary))
+        .ui(DiaryUi::new(vec![PersonAnswer::Yes; runs], diary))
         .tool(probe("work", zone, diary))
         .build()
         .expect("the agent is valid");

@@ -16,7 +16,7 @@ mod transcript;
 mod ui;
 
 #[cfg(feature = "provider")]
-pub use self::provider::{After, Answer, Cut, Dialect, LocalProvider, Received};
+pub use self::provider::{After, Answer, Cut, Dialect, LocalProvider, ReceivedRequest};
 pub use self::{
     diary::{Diary, DiaryUi, nap, probe, solo, spec, working_agent},
     dice::Dice,
@@ -27,5 +27,5 @@ pub use self::{
     session::{ending, fresh},
     store::{Fault, FaultyStore},
     transcript::{shown_event, shown_events, transcript},
-    ui::{Said, ScriptedUi},
+    ui::{PersonAnswer, ScriptedUi},
 };

@@ -11,7 +11,7 @@
 //!
 //! let provider = LocalProvider::start(Dialect::OpenAiChat, [Answer::text("Hello there.")]);
 //!
-//! // Whoever speaks the format may ask; mostly that is a model with `provider.url()` as its address.
+//! // Any client of the format works; usually it is a model with `provider.url()` as its address.
 //! let body = r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"Hello?"}]}"#;
 //! let mut stream = TcpStream::connect(provider.address())?;
 //! write!(
@@ -91,21 +91,21 @@ trait Wire: Sync {
     fn path(&self) -> &'static str;
 
     /// Checks the headers and the key of a request.
-    fn check_head(&self, request: &Received, keys: &Keys) -> Result<(), RequestError>;
+    fn check_head(&self, request: &ReceivedRequest, keys: &Keys) -> Result<(), RequestError>;
 
     /// Checks the body of a request, also against the replies sent before.
     fn check(
         &self,
-        request: &Received,
+        request: &ReceivedRequest,
         body: &Value,
         sent: &[SentReply],
     ) -> Result<(), RequestError>;
 
     /// A reply as events.
-    fn reply(&self, reply: &Reply, turn: &Turn<'_>) -> Rendered;
+    fn reply(&self, reply: &Reply, turn: &Turn<'_>) -> ReplyEvents;
 
     /// The body of an error response.
-    fn refusal(&self, refused: &RequestError) -> Value;
+    fn refusal(&self, error: &RequestError) -> Value;
 
     /// The error for a status that the script asks for.
     fn failure(&self, status: u16) -> RequestError;
@@ -131,7 +131,7 @@ impl Turn<'_> {
 }
 
 /// The events of a reply: its content, and the events that end it.
-struct Rendered {
+struct ReplyEvents {
     body: Vec<String>,
     end: Vec<String>,
 }
@@ -156,7 +156,7 @@ fn fake_signature(kind: &str, text: &str) -> String {
 /// A request as received.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Received {
+pub struct ReceivedRequest {
     /// The method, mostly `POST`.
     pub method: String,
     /// The path with the query.
@@ -171,10 +171,10 @@ pub struct Received {
     pub refused: Option<String>,
 }
 
-impl Received {
+impl ReceivedRequest {
     /// The value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
     /// The body as JSON; null if it is not JSON.
@@ -200,7 +200,7 @@ impl Keys {
         match self {
             Keys::None => true,
             Keys::Any => key.is_some_and(|key| !key.trim().is_empty()),
-            Keys::Only(known) => key == Some(known),
+            Keys::Only(accepted) => key == Some(accepted),
         }
     }
 }
@@ -212,7 +212,7 @@ struct SentReply {
     thoughts: Vec<Thought>,
 }
 
-type Script = Box<dyn FnMut(&Received) -> Option<Answer> + Send>;
+type Script = Box<dyn FnMut(&ReceivedRequest) -> Option<Answer> + Send>;
 
 /// A provider on a loopback port.
 pub struct LocalProvider {
@@ -229,14 +229,14 @@ struct Shared {
     /// Wakes blocking waits.
     changed: Condvar,
     /// Wakes async waits.
-    news: watch::Sender<()>,
+    changes: watch::Sender<()>,
     is_released: watch::Sender<bool>,
     is_over: watch::Sender<bool>,
 }
 
 #[derive(Default)]
 struct State {
-    requests: Vec<Received>,
+    requests: Vec<ReceivedRequest>,
     /// The number of answers taken from the script.
     answers: usize,
     connections: usize,
@@ -268,7 +268,7 @@ impl LocalProvider {
     /// If no loopback port is free.
     pub fn start_with(
         dialect: Dialect,
-        mut answer: impl FnMut(&Received) -> Answer + Send + 'static,
+        mut answer: impl FnMut(&ReceivedRequest) -> Answer + Send + 'static,
     ) -> Self {
         Self::begin(dialect, Box::new(move |request| Some(answer(request))))
     }
@@ -279,7 +279,7 @@ impl LocalProvider {
             state: Mutex::new(State { models: vec!["local".into()], ..State::default() }),
             script: Mutex::new(script),
             changed: Condvar::new(),
-            news: watch::Sender::default(),
+            changes: watch::Sender::default(),
             is_released: watch::Sender::new(false),
             is_over: watch::Sender::new(false),
         });
@@ -330,7 +330,7 @@ impl LocalProvider {
     }
 
     /// Every request so far whose body is complete.
-    pub fn requests(&self) -> Vec<Received> {
+    pub fn requests(&self) -> Vec<ReceivedRequest> {
         self.shared.state().requests.clone()
     }
 
@@ -396,14 +396,14 @@ impl Shared {
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let result = change(&mut self.state());
         self.changed.notify_all();
-        self.news.send_replace(());
+        self.changes.send_replace(());
         result
     }
 
     async fn wait_until(&self, is_met: impl Fn(&State) -> bool) {
-        let mut news = self.news.subscribe();
+        let mut changes = self.changes.subscribe();
         while !is_met(&self.state()) {
-            if news.changed().await.is_err() {
+            if changes.changed().await.is_err() {
                 return;
             }
         }
@@ -414,7 +414,7 @@ impl Shared {
         let mut state = self.state();
         while !is_met(&state) {
             let remaining = BLOCK_LIMIT.saturating_sub(since.elapsed());
-            assert!(!remaining.is_zero(), "the provider waited in vain for {what}");
+            assert!(!remaining.is_zero(), "the provider waited one minute for {what}");
             let guard = self.changed.wait_timeout(state, remaining);
             state = guard.unwrap_or_else(PoisonError::into_inner).0;
         }

@@ -196,9 +196,7 @@ impl Model for Scripted {
 fn step(node: Node<'_>) -> Result<Step, ScriptError> {
     let object = node.object()?.keys(&["text", "thinking", "calls", "error", "delayMs"])?;
     if object.members().count() == 0 {
-        return Err(node
-            .error("a step does something: `text`, `thinking`, `calls`, `error`")
-            .into());
+        return Err(node.error("a step needs `text`, `thinking`, `calls` or `error`").into());
     }
     let text = |key| object.get(key).map(|node| node.string().map(str::to_owned)).transpose();
     let calls = match object.get("calls") {

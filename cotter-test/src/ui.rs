@@ -9,7 +9,7 @@ use cotter::hooks::ui::{CallApproval, Question, QuestionAnswer, QuestionCall, Ui
 
 /// The person's answer to one question.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum PersonAnswer {
     /// Yes to every call.
     Yes,
     /// Yes to every call, with the offered session rule of each.
@@ -37,7 +37,7 @@ pub enum Said {
 /// A scripted person. Without further answers they leave.
 #[derive(Clone, Default)]
 pub struct ScriptedUi {
-    answers: Arc<Mutex<VecDeque<Said>>>,
+    answers: Arc<Mutex<VecDeque<PersonAnswer>>>,
     questions: Arc<Mutex<Vec<Arc<Question>>>>,
     /// The questions besides permissions, as text.
     prompts: Arc<Mutex<String>>,
@@ -46,14 +46,14 @@ pub struct ScriptedUi {
 
 impl ScriptedUi {
     /// A person who gives these answers.
-    pub fn new(answers: impl IntoIterator<Item = Said>) -> Self {
+    pub fn new(answers: impl IntoIterator<Item = PersonAnswer>) -> Self {
         let answers = Arc::new(Mutex::new(answers.into_iter().collect()));
         ScriptedUi { answers, ..ScriptedUi::default() }
     }
 
-    fn next(&self) -> Said {
+    fn next(&self) -> PersonAnswer {
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        answers.pop_front().unwrap_or(Said::Nothing)
+        answers.pop_front().unwrap_or(PersonAnswer::Nothing)
     }
 
     fn record_prompt(&self, title: &str, options: &[String]) {
@@ -101,8 +101,8 @@ impl Ui for ScriptedUi {
         Box::pin(async move {
             let all = |decision| Some(QuestionAnswer::all(&question, decision, "test"));
             match answer {
-                Said::Yes => all(CallApproval::Yes),
-                Said::YesForSession => {
+                PersonAnswer::Yes => all(CallApproval::Yes),
+                PersonAnswer::YesForSession => {
                     let yes = |call: &QuestionCall| {
                         (call.digest.clone(), CallApproval::YesForSession(call.offer.clone()))
                     };
@@ -113,8 +113,8 @@ impl Ui for ScriptedUi {
                         by: "test".into(),
                     })
                 }
-                Said::No(words) => all(CallApproval::No(Some(words))),
-                Said::Each(each) => {
+                PersonAnswer::No(reason) => all(CallApproval::No(Some(reason))),
+                PersonAnswer::Each(each) => {
                     let mut question_answer =
                         QuestionAnswer::all(&question, CallApproval::No(None), "test");
                     for ((_, decision), yes) in question_answer.decisions.iter_mut().zip(each) {
@@ -122,12 +122,15 @@ impl Ui for ScriptedUi {
                     }
                     Some(question_answer)
                 }
-                Said::Nothing | Said::Choice(_) | Said::Choices(_) | Said::Line(_) => None,
-                Said::Silence => std::future::pending().await,
-                Said::WrongQuestion => all(CallApproval::Yes).map(|question_answer| {
+                PersonAnswer::Nothing
+                | PersonAnswer::Choice(_)
+                | PersonAnswer::Choices(_)
+                | PersonAnswer::Line(_) => None,
+                PersonAnswer::Silence => std::future::pending().await,
+                PersonAnswer::WrongQuestion => all(CallApproval::Yes).map(|question_answer| {
                     QuestionAnswer { question: "other".into(), ..question_answer }
                 }),
-                Said::WrongDigest => all(CallApproval::Yes).map(|mut question_answer| {
+                PersonAnswer::WrongDigest => all(CallApproval::Yes).map(|mut question_answer| {
                     question_answer
                         .decisions
                         .iter_mut()
@@ -148,8 +151,8 @@ impl Ui for ScriptedUi {
         let answer = self.next();
         Box::pin(async move {
             match answer {
-                Said::Yes => true,
-                Said::Silence => std::future::pending().await,
+                PersonAnswer::Yes => true,
+                PersonAnswer::Silence => std::future::pending().await,
                 _ => false,
             }
         })
@@ -160,8 +163,8 @@ impl Ui for ScriptedUi {
         let answer = self.next();
         Box::pin(async move {
             match answer {
-                Said::Choice(index) => Some(index),
-                Said::Silence => std::future::pending().await,
+                PersonAnswer::Choice(index) => Some(index),
+                PersonAnswer::Silence => std::future::pending().await,
                 _ => None,
             }
         })
@@ -176,9 +179,9 @@ impl Ui for ScriptedUi {
         let answer = self.next();
         Box::pin(async move {
             match answer {
-                Said::Choice(index) => Some(vec![index]),
-                Said::Choices(indices) => Some(indices),
-                Said::Silence => std::future::pending().await,
+                PersonAnswer::Choice(index) => Some(vec![index]),
+                PersonAnswer::Choices(indices) => Some(indices),
+                PersonAnswer::Silence => std::future::pending().await,
                 _ => None,
             }
         })
@@ -189,8 +192,8 @@ impl Ui for ScriptedUi {
         let answer = self.next();
         Box::pin(async move {
             match answer {
-                Said::Line(line) => Some(line),
-                Said::Silence => std::future::pending().await,
+                PersonAnswer::Line(line) => Some(line),
+                PersonAnswer::Silence => std::future::pending().await,
                 _ => None,
             }
         })

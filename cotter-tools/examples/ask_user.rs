@@ -5,7 +5,7 @@
 use std::error::Error;
 
 use cotter::Agent;
-use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{PersonAnswer, Scripted, ScriptedUi, Step, transcript};
 use cotter_tools::agents::ask_user::AskUser;
 use serde_json::json;
 
@@ -25,7 +25,8 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
         Step::call("ask_user", question),
         Step::text("Then I leave both alone and write the migration for the new one."),
     ]);
-    let person = ScriptedUi::new([Said::Choice(2), Said::Line("neither, a new one".into())]);
+    let person =
+        ScriptedUi::new([PersonAnswer::Choice(2), PersonAnswer::Line("neither, a new one".into())]);
     let agent = Agent::builder(model).ui(person.clone()).hook(AskUser::default()).build()?;
     agent.process_request("Migrate the database.").await?;
     let shown = transcript(&agent.main_session().await?);

@@ -1,4 +1,4 @@
-//! agents
+//! Tools that reach other agents or the person.
 
 pub mod ask_user;
 pub mod delegate;

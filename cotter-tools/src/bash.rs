@@ -79,13 +79,13 @@ impl Tool for Bash {
             let timeout = timeout.unwrap_or(TIMEOUT).min(MAX_TIMEOUT);
             let job = job(&permit, &self.runner)?;
             let (confinement, cwd) = (job.confinement.clone(), job.cwd.clone());
-            let running = self.runner.start(job).await.map_err(not_started)?;
+            let running = self.runner.start(job).await.map_err(start_error)?;
             let mut output = collect_output(running, &permit, timeout).await?;
             if let Some(confinement) = confinement {
                 let workspace = permit.cx().workspace().clone().with_cwd(&cwd);
-                output.ended.remarks.extend(confinement.refusals(&output.tail(), &workspace));
+                output.end.remarks.extend(confinement.refusals(&output.tail(), &workspace));
             }
-            output.output(timeout)
+            output.tool_output(timeout)
         })
     }
 }
@@ -130,8 +130,8 @@ fn is_git_name(word: &str) -> bool {
 /// The folder in which a command starts.
 fn folder(input: &Value, workspace: &Workspace) -> PathBuf {
     match input["cwd"].as_str() {
-        Some(spelled) => {
-            let touched = cotter::fs::paths::touched_paths(spelled, workspace);
+        Some(path) => {
+            let touched = cotter::fs::paths::touched_paths(path, workspace);
             touched.into_iter().next().unwrap_or_else(|| workspace.cwd().into())
         }
         None => workspace.cwd().into(),
@@ -182,7 +182,7 @@ pub(crate) fn job(permit: &Permit, runner: &Runner) -> Result<Job, ToolError> {
     })
 }
 
-/// Nobody can page through a text or type a password.
+/// There is no terminal: no pager and no password prompt.
 const SETTINGS: [(&str, &str); 3] =
     [("PAGER", "cat"), ("GIT_PAGER", "cat"), ("GIT_TERMINAL_PROMPT", "0")];
 
@@ -206,7 +206,7 @@ const SAFE_GIT: [(&str, &str); 15] = [
     ("GIT_CONFIG_VALUE_5", "false"),
 ];
 
-pub(crate) fn not_started(cause: StartError) -> ToolError {
+pub(crate) fn start_error(cause: StartError) -> ToolError {
     ToolError::new(ToolErrorKind::Unavailable, format!("the command was not run: {cause}"))
 }
 
@@ -217,10 +217,10 @@ struct BashOutput {
     /// The stream of each run of bytes, with its length.
     parts: Vec<(Stream, usize)>,
     stop_cause: Option<StopCause>,
-    ended: ProcessEnd,
+    end: ProcessEnd,
 }
 
-/// Why we ended the command.
+/// Why Cotter ended the command.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum StopCause {
     Timeout,
@@ -261,8 +261,8 @@ async fn collect_output(
             running.end();
         }
     }
-    let ended = running.ended().await.map_err(not_started)?;
-    Ok(BashOutput { bytes, parts, stop_cause, ended })
+    let end = running.wait_for_end().await.map_err(start_error)?;
+    Ok(BashOutput { bytes, parts, stop_cause, end })
 }
 
 /// A stream for listeners that never splits a character.
@@ -279,7 +279,7 @@ impl Utf8Stream {
         };
         let rest = self.0.split_off(complete);
         if complete > 0 {
-            permit.stream(&shown(&self.0));
+            permit.stream(&to_text(&self.0));
         }
         self.0 = rest;
     }
@@ -295,8 +295,8 @@ pub(crate) fn describe_exit(exit: Exit) -> Option<String> {
 }
 
 impl BashOutput {
-    fn output(&self, timeout: Duration) -> Result<ToolOutput, ToolError> {
-        let mut text = shown(&self.bytes);
+    fn tool_output(&self, timeout: Duration) -> Result<ToolOutput, ToolError> {
+        let mut text = to_text(&self.bytes);
         for line in self.remarks(timeout) {
             if !text.is_empty() && !text.ends_with('\n') {
                 text.push('\n');
@@ -309,7 +309,7 @@ impl BashOutput {
         if self.stop_cause == Some(StopCause::Timeout) {
             return Err(ToolError::new(ToolErrorKind::Timeout, text));
         }
-        let code = match self.ended.exit {
+        let code = match self.end.exit {
             Exit::Code(code) => Some(code),
             Exit::Signal(_) => None,
         };
@@ -325,25 +325,27 @@ impl BashOutput {
     /// The remarks for the model besides the output.
     fn remarks(&self, timeout: Duration) -> Vec<String> {
         let mut remarks = vec![];
-        match (self.stop_cause, self.ended.exit) {
+        match (self.stop_cause, self.end.exit) {
             (Some(StopCause::Timeout), _) => {
                 let milliseconds = timeout.as_millis();
                 remarks
                     .push(format!("ended after {milliseconds} ms (timeout), with all it started"));
             }
             (Some(StopCause::TooMuch), _) => {
-                let most = MAX_OUTPUT / 1024 / 1024;
-                remarks.push(format!("ended after {most} MB of output; send it to a file instead"));
+                let megabytes = MAX_OUTPUT / 1024 / 1024;
+                remarks.push(format!(
+                    "ended after {megabytes} MB of output; send it to a file instead"
+                ));
             }
             (None, exit) => remarks.extend(describe_exit(exit)),
         }
-        remarks.extend(self.ended.remarks.iter().cloned());
+        remarks.extend(self.end.remarks.iter().cloned());
         remarks
     }
 
     /// The end of the output, where refusals usually are.
     fn tail(&self) -> String {
-        shown(&self.bytes[self.bytes.len().saturating_sub(MAX_RENDERED)..])
+        to_text(&self.bytes[self.bytes.len().saturating_sub(MAX_RENDERED)..])
     }
 
     /// One stream, shortened in the middle if it is long.
@@ -357,17 +359,17 @@ impl BashOutput {
             at += length;
         }
         if bytes.len() <= MAX_RENDERED {
-            return shown(&bytes);
+            return to_text(&bytes);
         }
         let half = MAX_RENDERED / 2;
         let (head, tail) = (&bytes[..half], &bytes[bytes.len() - half..]);
         let omitted = bytes.len() - MAX_RENDERED;
-        format!("{}\n… [{omitted} bytes left out] …\n{}", shown(head), shown(tail))
+        format!("{}\n… [{omitted} bytes left out] …\n{}", to_text(head), to_text(tail))
     }
 }
 
 /// Output as text. Invalid UTF-8 becomes U+FFFD; so does NUL, which some providers refuse.
-pub(crate) fn shown(bytes: &[u8]) -> String {
+pub(crate) fn to_text(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text.into_owned() }
 }

@@ -67,7 +67,7 @@ impl Network {
     }
 
     pub(crate) fn parse(word: &str) -> Option<Self> {
-        Self::WORDS.iter().find(|(_, known)| *known == word).map(|(network, _)| *network)
+        Self::WORDS.iter().find(|(_, name)| *name == word).map(|(network, _)| *network)
     }
 }
 
@@ -90,7 +90,7 @@ impl SyscallSet {
     }
 
     pub(crate) fn parse(word: &str) -> Option<Self> {
-        Self::WORDS.iter().find(|(_, known)| *known == word).map(|(calls, _)| *calls)
+        Self::WORDS.iter().find(|(_, name)| *name == word).map(|(calls, _)| *calls)
     }
 }
 

@@ -60,7 +60,7 @@ impl Default for Fetch {
             "fetch",
             "Get what is at an http or https address. Pages come as text, with links as addresses; \
              pictures are shown. `max_bytes` is the most that is read, one megabyte unless given. A \
-             redirect to another host is told and not followed: fetch that address by itself.",
+             redirect to another host is reported and not followed: fetch that address in another call.",
             json!({
                 "type": "object",
                 "properties": {
@@ -94,14 +94,14 @@ impl Tool for Fetch {
 
     fn run(&self, permit: Permit) -> ToolFuture<'_> {
         Box::pin(async move {
-            let refused = |why: String| ToolError::new(ToolErrorKind::InvalidArgs, why);
+            let invalid = |why: String| ToolError::new(ToolErrorKind::InvalidArgs, why);
             let url = permit.input()["url"].as_str().unwrap_or_default();
-            let address = Address::parse(url).map_err(refused)?;
+            let address = Address::parse(url).map_err(invalid)?;
             let max_bytes = permit.input()["max_bytes"].as_u64().unwrap_or(DEFAULT_BYTES);
             let request = self.get(address, permit.facts().zone, max_bytes.min(MAX_BYTES));
             tokio::time::timeout(CALL_TIMEOUT, request).await.unwrap_or_else(|_| {
-                let words = format!("{url} took longer than {} seconds", CALL_TIMEOUT.as_secs());
-                Err(ToolError::new(ToolErrorKind::Timeout, words))
+                let message = format!("{url} took longer than {} seconds", CALL_TIMEOUT.as_secs());
+                Err(ToolError::new(ToolErrorKind::Timeout, message))
             })
         })
     }
@@ -115,15 +115,15 @@ impl Fetch {
         max_bytes: u64,
     ) -> Result<ToolOutput, ToolError> {
         let failed = |why: String| ToolError::failed(format!("cannot fetch {}: {why}", start.url));
-        let found = start.resolve().await.map_err(failed)?;
+        let addresses = start.resolve().await.map_err(failed)?;
         start
-            .check_resolved(&found, zone)
+            .check_resolved(&addresses, zone)
             .map_err(|why| ToolError::new(ToolErrorKind::Denied, why))?;
-        let client = self.client(&start.url, found).map_err(failed)?;
+        let client = self.client(&start.url, addresses).map_err(failed)?;
         let mut address = start.clone();
         for _ in 0..=MAX_REDIRECTS {
-            let sent = client.get(address.url.clone()).send().await;
-            let response = sent.map_err(|cause| failed(words(&cause.without_url())))?;
+            let result = client.get(address.url.clone()).send().await;
+            let response = result.map_err(|cause| failed(describe_error(&cause.without_url())))?;
             match redirect(&response, &address) {
                 None => return to_output(response, &address.url, max_bytes).await,
                 Some(Err(why)) => return Err(failed(why)),
@@ -135,7 +135,7 @@ impl Fetch {
     }
 
     /// A client that connects only to these addresses, for any name.
-    fn client(&self, url: &Url, found: Vec<SocketAddr>) -> Result<Client, String> {
+    fn client(&self, url: &Url, addresses: Vec<SocketAddr>) -> Result<Client, String> {
         let tls = match url.scheme() {
             "https" => self.roots.get_or_init(|| tls(true)).clone()?,
             _ => tls(false)?,
@@ -147,10 +147,10 @@ impl Fetch {
             .default_headers(headers)
             .redirect(Policy::none())
             .no_proxy()
-            .dns_resolver(Arc::new(PinnedResolver(found)))
+            .dns_resolver(Arc::new(PinnedResolver(addresses)))
             .tls_backend_preconfigured(tls)
             .build()
-            .map_err(|cause| words(&cause))
+            .map_err(|cause| describe_error(&cause))
     }
 }
 
@@ -159,8 +159,8 @@ pub(crate) struct PinnedResolver(pub(crate) Vec<SocketAddr>);
 
 impl Resolve for PinnedResolver {
     fn resolve(&self, _: Name) -> Resolving {
-        let found: Addrs = Box::new(self.0.clone().into_iter());
-        Box::pin(std::future::ready(Ok(found)))
+        let addresses: Addrs = Box::new(self.0.clone().into_iter());
+        Box::pin(std::future::ready(Ok(addresses)))
     }
 }
 
@@ -203,7 +203,8 @@ fn redirect(response: &Response, from: &Address) -> Option<Result<Address, Strin
 
 fn redirect_notice(start: &Address, next: &Address) -> ToolOutput {
     let (from, to) = (&start.url, &next.url);
-    format!("{from} redirects to another host, which was not asked: fetch {to} by itself").into()
+    format!("{from} redirects to another host, which was not fetched: fetch {to} in another call")
+        .into()
 }
 
 fn header(response: &Response, name: &HeaderName) -> Option<String> {
@@ -215,7 +216,7 @@ async fn to_output(response: Response, url: &Url, max_bytes: u64) -> Result<Tool
     let status = response.status();
     let kind = header(&response, &CONTENT_TYPE).unwrap_or_default().to_ascii_lowercase();
     let (bytes, is_truncated) = body(response, max_bytes).await.map_err(|cause| {
-        ToolError::failed(format!("cannot fetch {url}: {}", words(&cause.without_url())))
+        ToolError::failed(format!("cannot fetch {url}: {}", describe_error(&cause.without_url())))
     })?;
     let media = kind.split(';').next().unwrap_or_default().trim();
     if status.is_success()
@@ -223,8 +224,8 @@ async fn to_output(response: Response, url: &Url, max_bytes: u64) -> Result<Tool
         && media.starts_with("image/")
         && let Some((picture, kind)) = picture::of(&bytes)
     {
-        let words = format!("{url}, {kind}, {} bytes", bytes.len());
-        return Ok(vec![ContentPart::Text(words), picture].into());
+        let caption = format!("{url}, {kind}, {} bytes", bytes.len());
+        return Ok(vec![ContentPart::Text(caption), picture].into());
     }
     let what = if media.is_empty() { "binary data" } else { media }.to_owned();
     let size = match is_truncated {
@@ -288,11 +289,11 @@ fn page(bytes: &[u8], kind: &str, url: &Url) -> Option<String> {
 }
 
 /// A transport error with its innermost cause.
-pub(crate) fn words(error: &reqwest::Error) -> String {
+pub(crate) fn describe_error(error: &reqwest::Error) -> String {
     let what = match () {
         () if error.is_connect() => "no connection",
-        () if error.is_body() || error.is_decode() => "the answer breaks off",
-        () => "no answer that can be read",
+        () if error.is_body() || error.is_decode() => "the response broke off",
+        () => "no readable response",
     };
     let mut cause = error.source();
     while let Some(deeper) = cause.and_then(Error::source) {

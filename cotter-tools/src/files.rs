@@ -2,9 +2,9 @@
 //!
 //! Each tool opens exactly the path that was decided on and follows no link on the way. The model
 //! may change only a file whose current content it has seen: an existing file must be read before
-//! it is edited or overwritten, and read again after somebody else changed it. If hooks at
-//! `tool.post` change a file that was just written (a formatter, for example), it is read again
-//! here, and the model is told the difference.
+//! it is edited or overwritten, and read again after another program changed it. A hook at
+//! `tool.post`, such as a formatter, may change a file that was just written. The file is then read
+//! again here, and the model gets a note with the difference.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]

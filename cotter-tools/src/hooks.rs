@@ -1,8 +1,8 @@
 //! Starts the processes of command hooks ([`cotter_files::command_hook`]).
 //!
 //! A hook of the person or the operator runs with the person's rights. Its process group ends with
-//! it, and processes that left the group a moment later. A hook that came with a project or a space
-//! is confined like a command of the agent, by the same setting, and ends with all its processes.
+//! it; processes that left the group end a moment later. A hook that came with a project or a space
+//! is confined like a command of the agent, by the same setting. It ends with all its processes.
 
 pub mod webhook;
 
@@ -78,16 +78,17 @@ impl HookRunner {
     fn headers(&self, request: &WebhookRequest) -> Result<HeaderMap, String> {
         let mut headers = HeaderMap::new();
         for (name, value) in &request.headers {
-            let wrong = |_| format!("its header `{}` cannot be sent", text::show_line(name));
+            let header_error = |_| format!("its header `{}` cannot be sent", text::show_line(name));
             let value = fill_variables(value, |variable| {
-                let known = request.variable_names.iter().any(|name| name == variable);
-                let mut set = self.variables.iter().filter(|(name, _)| known && name == variable);
+                let is_allowed = request.variable_names.iter().any(|name| name == variable);
+                let mut set =
+                    self.variables.iter().filter(|(name, _)| is_allowed && name == variable);
                 set.next().and_then(|(_, value)| value.to_str()).unwrap_or_default()
             });
-            let name =
-                HeaderName::try_from(name.as_str()).map_err(|cause| wrong(cause.to_string()))?;
+            let name = HeaderName::try_from(name.as_str())
+                .map_err(|cause| header_error(cause.to_string()))?;
             let mut value =
-                HeaderValue::try_from(value).map_err(|cause| wrong(cause.to_string()))?;
+                HeaderValue::try_from(value).map_err(|cause| header_error(cause.to_string()))?;
             value.set_sensitive(true);
             headers.insert(name, value);
         }
@@ -101,7 +102,7 @@ impl HookRunner {
         stdin: OwnedFd,
         lifetime: HookLifetime,
     ) -> Result<(&Runner, Job), String> {
-        let words = |cause: std::io::Error| cause.to_string();
+        let to_message = |cause: std::io::Error| cause.to_string();
         let mut named = job.variable_names.clone();
         named.push("TMPDIR".into());
         let environment = Environment::chosen(self.variables.iter().cloned(), &named);
@@ -111,9 +112,9 @@ impl HookRunner {
             false => (&self.own, None),
             true => {
                 environment.retain(|(name, _)| name != "TMPDIR");
-                environment.push(("TMPDIR".into(), self.runner.temp().map_err(words)?.into()));
+                environment.push(("TMPDIR".into(), self.runner.temp().map_err(to_message)?.into()));
                 let plan = Confinement::of_hook(&job.cwd, &job.workspace, &self.runner);
-                let mut plan = plan.map_err(words)?;
+                let mut plan = plan.map_err(to_message)?;
                 if let (HookLifetime::Stays, Some(plan)) = (lifetime, &mut plan) {
                     plan.aside = None;
                 }
@@ -121,7 +122,7 @@ impl HookRunner {
             }
         };
         let (program, args) = job.words.split_first().ok_or("there is nothing to run")?;
-        let program = program.to_str().ok_or("its program's name is no text")?;
+        let program = program.to_str().ok_or("its program's name is not UTF-8")?;
         Ok((
             runner,
             Job {
@@ -144,7 +145,7 @@ impl HookHost for HookRunner {
         let hooks = self.clone();
         Box::pin(async move {
             let stdin = input_file(&job.stdin, &hooks.own)
-                .map_err(|cause| format!("no input for it: {cause}"))?;
+                .map_err(|cause| format!("cannot write its input: {cause}"))?;
             let remarks = job.stderr.clone();
             let workspace = job.workspace.clone().with_cwd(&job.cwd);
             let (runner, job) = hooks.job(&job, stdin, HookLifetime::Event)?;
@@ -174,15 +175,15 @@ impl HookHost for HookRunner {
         let hooks = self.clone();
         Box::pin(async move {
             let headers = hooks.headers(&request)?;
-            let (client, redactor) = hooks.webhooks.ok_or("nobody here asks an address")?;
+            let (client, redactor) = hooks.webhooks.ok_or("webhooks are not available here")?;
             let original = String::from_utf8_lossy(&request.body).into_owned();
             let mut body = serde_json::from_str(&original).map_err(|cause| cause.to_string())?;
             redactor.redact_json(&mut body);
             let body = body.to_string();
-            let scrubbed = body != original;
+            let is_redacted = body != original;
             let response = client.ask(request.url, headers, body.into_bytes().into(), MAX_OUTPUT);
             let (status, body) = response.await?;
-            Ok(WebhookResponse { status, body, is_redacted: scrubbed })
+            Ok(WebhookResponse { status, body, is_redacted })
         })
     }
 
@@ -243,7 +244,8 @@ impl Drop for RunningCount<'_> {
     }
 }
 
-/// A text as a file in memory: the program may read it at any time or not at all, and nobody waits.
+/// A text as a file in memory: the program may read it at any time or not at all, without blocking
+/// us.
 #[cfg(target_os = "linux")]
 fn input_file(text: &[u8], _: &Runner) -> std::io::Result<OwnedFd> {
     use rustix::fs::{MemfdFlags, SeekFrom, memfd_create, seek};
@@ -280,11 +282,11 @@ async fn collect(
         if chunk.stream == Stream::Stderr {
             remarks.add(&chunk.bytes);
         }
-        let (buffer, most) = match chunk.stream {
+        let (buffer, max_bytes) = match chunk.stream {
             Stream::Stdout => (&mut stdout, MAX_OUTPUT + 1),
             Stream::Stderr => (&mut stderr, MAX_STDERR),
         };
-        let left = most.saturating_sub(buffer.len()).min(chunk.bytes.len());
+        let left = max_bytes.saturating_sub(buffer.len()).min(chunk.bytes.len());
         buffer.extend_from_slice(&chunk.bytes[..left]);
         if stdout.len() > MAX_OUTPUT {
             // Dropping it ends it. Do not wait for more output: it may never stop.
@@ -298,12 +300,12 @@ async fn collect(
             });
         }
     }
-    let ended = running.ended().await.map_err(|cause| cause.to_string())?;
-    let exit = match ended.exit {
+    let end = running.wait_for_end().await.map_err(|cause| cause.to_string())?;
+    let exit = match end.exit {
         Exit::Code(code) => command_hook::ProcessExit::Code(code),
         Exit::Signal(signal) => command_hook::ProcessExit::Signal(signal),
     };
-    Ok(ProcessOutput { exit, stdout, stderr, remarks: ended.remarks, blocked_accesses: vec![] })
+    Ok(ProcessOutput { exit, stdout, stderr, remarks: end.remarks, blocked_accesses: vec![] })
 }
 
 /// A hook that stays running. It is started at the first event.
@@ -318,7 +320,7 @@ struct ResidentExchange {
     input: Sender,
     /// Output that is not a complete line yet.
     line_buffer: Vec<u8>,
-    remarked: Vec<u8>,
+    stderr_bytes: Vec<u8>,
 }
 
 impl ResidentProcess for ResidentHook {
@@ -338,34 +340,35 @@ impl ResidentProcess for ResidentHook {
     fn take_stderr(&mut self) -> Vec<u8> {
         self.running
             .as_mut()
-            .map(|exchange| std::mem::take(&mut exchange.remarked))
+            .map(|exchange| std::mem::take(&mut exchange.stderr_bytes))
             .unwrap_or_default()
     }
 }
 
 impl ResidentExchange {
     async fn begin(hooks: &HookRunner, job: &command_hook::ProcessSpec) -> Result<Self, String> {
-        let words = |cause: std::io::Error| cause.to_string();
-        let (child_end, our_end) = std::io::pipe().map_err(words)?;
+        let to_message = |cause: std::io::Error| cause.to_string();
+        let (child_end, our_end) = std::io::pipe().map_err(to_message)?;
         let (runner, job) = hooks.job(job, child_end.into(), HookLifetime::Stays)?;
         let running = runner.start(job).await.map_err(|cause| cause.to_string())?;
-        let input = Sender::from_owned_fd(our_end.into()).map_err(words)?;
-        Ok(ResidentExchange { running, input, line_buffer: vec![], remarked: vec![] })
+        let input = Sender::from_owned_fd(our_end.into()).map_err(to_message)?;
+        Ok(ResidentExchange { running, input, line_buffer: vec![], stderr_bytes: vec![] })
     }
 
-    /// Writes and reads at the same time: a hook may answer before it has read all of a long line.
+    /// Sends a line and returns the answer. Writes and reads at the same time: a hook may answer
+    /// before it has read all of a long line.
     async fn exchange(&mut self, line: &[u8]) -> Result<Vec<u8>, String> {
-        let ResidentExchange { running, input, line_buffer, remarked } = self;
+        let ResidentExchange { running, input, line_buffer, stderr_bytes } = self;
         if !line_buffer.is_empty() {
-            return Err("it said something that nobody asked for".into());
+            return Err("it wrote output without a request".into());
         }
         let send = async {
             input.write_all(line).await?;
             input.write_all(b"\n").await
         };
-        let (sent, answer) = tokio::join!(send, answer(running, line_buffer, remarked));
+        let (sent, answer) = tokio::join!(send, answer(running, line_buffer, stderr_bytes));
         let answer = answer?;
-        sent.map_err(|cause| format!("it does not listen: {cause}"))?;
+        sent.map_err(|cause| format!("it does not read its input: {cause}"))?;
         Ok(answer)
     }
 }
@@ -373,7 +376,7 @@ impl ResidentExchange {
 async fn answer(
     running: &mut RunningProcess,
     line_buffer: &mut Vec<u8>,
-    remarked: &mut Vec<u8>,
+    stderr_bytes: &mut Vec<u8>,
 ) -> Result<Vec<u8>, String> {
     loop {
         if let Some(end) = line_buffer.iter().position(|byte| *byte == b'\n') {
@@ -386,16 +389,16 @@ async fn answer(
             return Err(format!("it said more than {MAX_OUTPUT} bytes"));
         }
         let Some(chunk) = running.next().await else {
-            let words = String::from_utf8_lossy(remarked);
-            let words = words.trim();
-            let words = if words.is_empty() { "it said nothing about it" } else { words };
-            return Err(format!("it has ended: {}", cotter::text::show_line(words)));
+            let stderr = String::from_utf8_lossy(stderr_bytes);
+            let stderr = stderr.trim();
+            let stderr = if stderr.is_empty() { "it wrote nothing to stderr" } else { stderr };
+            return Err(format!("it has ended: {}", cotter::text::show_line(stderr)));
         };
         match chunk.stream {
             Stream::Stdout => line_buffer.extend_from_slice(&chunk.bytes),
             Stream::Stderr => {
-                let left = MAX_STDERR.saturating_sub(remarked.len()).min(chunk.bytes.len());
-                remarked.extend_from_slice(&chunk.bytes[..left]);
+                let left = MAX_STDERR.saturating_sub(stderr_bytes.len()).min(chunk.bytes.len());
+                stderr_bytes.extend_from_slice(&chunk.bytes[..left]);
             }
         }
     }

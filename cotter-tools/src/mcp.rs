@@ -59,7 +59,7 @@ use crate::{
     process::Runner,
 };
 
-use crate::mcp::{connection::Connection, definition::OfferedTools};
+use crate::mcp::{connection::Connection, definition::OfferedTool};
 pub use crate::mcp::{
     definition::Definition,
     pins::{PinnedServer, Pins, PinsError},
@@ -154,7 +154,7 @@ pub struct Mcp(Arc<McpInner>);
 struct McpInner {
     servers: Vec<Server>,
     /// By the names the model uses.
-    tools: BTreeMap<SmolStr, (usize, OfferedTools)>,
+    tools: BTreeMap<SmolStr, (usize, OfferedTool)>,
     diagnostics: Diagnostics,
 }
 
@@ -199,8 +199,8 @@ impl Mcp {
         let (host, diagnostics) = (Arc::new(host), Diagnostics::default());
         let servers = servers.into_iter().filter_map(|entry| {
             let pinned = pins.servers.get(entry.name().as_str())?.clone();
-            let known = pinned.identity == entry.identity();
-            known.then(|| Server::new(entry, pinned, host.clone(), diagnostics.clone()))
+            let is_current = pinned.identity == entry.identity();
+            is_current.then(|| Server::new(entry, pinned, host.clone(), diagnostics.clone()))
         });
         Ok(Mcp::of(servers.collect(), diagnostics))
     }
@@ -225,7 +225,7 @@ impl Mcp {
         Some((self.0.servers[*index].entry.name(), &offered.name))
     }
 
-    fn find(&self, name: &str) -> Option<(&Server, &OfferedTools)> {
+    fn find(&self, name: &str) -> Option<(&Server, &OfferedTool)> {
         let (index, offered) = self.0.tools.get(name)?;
         Some((&self.0.servers[*index], offered))
     }
@@ -255,7 +255,7 @@ impl Hook for Mcp {
 
     fn parallel(&self, name: &str) -> bool {
         let is_harmless =
-            |offered: &OfferedTools| offered.zone <= Zone::Network && offered.doubts.is_empty();
+            |offered: &OfferedTool| offered.zone <= Zone::Network && offered.doubts.is_empty();
         self.find(name).is_some_and(|(_, offered)| is_harmless(offered))
     }
 
@@ -271,12 +271,12 @@ struct Server {
     host: Arc<McpHost>,
     /// The definitions pinned when the hook was made.
     pinned: PinnedServer,
-    state: AsyncMutex<McpConnection>,
+    state: AsyncMutex<ServerState>,
     diagnostics: Diagnostics,
 }
 
 #[derive(Default)]
-struct McpConnection {
+struct ServerState {
     connection: Option<Arc<Connection>>,
     /// The failures in a row: it did not start, or ended without having answered a call.
     failures: u32,
@@ -311,8 +311,8 @@ impl Server {
                 server.pinned = server.pin_list(&connection).await?;
                 server.state.get_mut().connection = Some(Arc::new(connection));
             }
-            Err(last_error) => {
-                server.report(None, format!("its tools are left out: {last_error}"));
+            Err(error) => {
+                server.report(None, format!("its tools are left out: {error}"));
                 // The definitions of another entry of that name do not count.
                 server.pinned = PinnedServer::default();
             }
@@ -333,28 +333,26 @@ impl Server {
     }
 
     /// The tools that may be shown; reasons for leaving others out go to the diagnostics.
-    fn offered(&self) -> Vec<OfferedTools> {
+    fn offered(&self) -> Vec<OfferedTool> {
         let PinnedServer { accepted, waiting, gone, .. } = &self.pinned;
         for (name, _) in waiting.iter().filter(|(name, _)| self.entry.has(name)) {
             let what =
                 if accepted.contains_key(name) { "its definition changed" } else { "it is new" };
             self.report(Some(name), needs_acceptance(what, self.entry.name()));
         }
-        let here = accepted.iter().filter(|(name, _)| {
+        let current = accepted.iter().filter(|(name, _)| {
             self.entry.has(name) && !waiting.contains_key(*name) && !gone.contains(*name)
         });
         let offer = |(name, definition): (&String, &Definition)| {
-            let offered = OfferedTools::new(&self.entry, definition);
+            let offered = OfferedTool::new(&self.entry, definition);
             offered
-                .map_err(|last_error| {
-                    self.report(Some(name), format!("it is left out: {last_error}"))
-                })
+                .map_err(|error| self.report(Some(name), format!("it is left out: {error}")))
                 .ok()
         };
-        here.filter_map(offer).collect()
+        current.filter_map(offer).collect()
     }
 
-    async fn call(&self, offered: &OfferedTools, permit: Permit) -> Result<ToolOutput, ToolError> {
+    async fn call(&self, offered: &OfferedTool, permit: Permit) -> Result<ToolOutput, ToolError> {
         let connection = self.connection().await?;
         match connection.refresh(self.entry.start_timeout).await {
             Ok(false) => {}
@@ -362,9 +360,9 @@ impl Server {
                 let pinned = self.pin_list(&connection).await;
                 pinned.map_err(|cause| self.unavailable(&cause.to_string()))?;
             }
-            Err(last_error) => {
-                self.drop_connection(&connection, &last_error).await;
-                return Err(self.unavailable(&last_error));
+            Err(error) => {
+                self.drop_connection(&connection, &error).await;
+                return Err(self.unavailable(&error));
             }
         }
         match connection.listed().tools.get(offered.name.as_str()) {
@@ -373,23 +371,23 @@ impl Server {
                 return Err(self
                     .unavailable(&needs_acceptance("its definition changed", self.entry.name())));
             }
-            None => return Err(self.unavailable("the server does not offer it any more")),
+            None => return Err(self.unavailable("the server no longer offers it")),
         }
         connection.call(&offered.name, &permit, self.entry.timeout).await
     }
 
     /// Drops a broken connection. The next call opens another, a few times.
-    async fn drop_connection(&self, connection: &Arc<Connection>, last_error: &str) {
+    async fn drop_connection(&self, connection: &Arc<Connection>, error: &str) {
         let mut state = self.state.lock().await;
         if state.connection.as_ref().is_some_and(|current| Arc::ptr_eq(current, connection)) {
             state.connection = None;
             state.failures += 1;
-            state.last_error = last_error.to_owned();
+            state.last_error = error.to_owned();
         }
     }
 
-    fn unavailable(&self, last_error: &str) -> ToolError {
-        let message = format!("the MCP server `{}`: {last_error}", self.entry.name());
+    fn unavailable(&self, reason: &str) -> ToolError {
+        let message = format!("the MCP server `{}`: {reason}", self.entry.name());
         ToolError::new(ToolErrorKind::Unavailable, message)
     }
 
@@ -402,7 +400,7 @@ impl Server {
             }
             let answered = connection.answered.load(Ordering::Acquire);
             state.failures = if answered { 0 } else { state.failures + 1 };
-            state.last_error = "it ends before it answers".into();
+            state.last_error = "it ended before it answered".into();
             state.connection = None;
         }
         while state.failures < MAX_FAILURES {
@@ -417,16 +415,16 @@ impl Server {
                     state.connection = Some(connection.clone());
                     return Ok(connection);
                 }
-                Err(last_error) => {
+                Err(error) => {
                     state.failures += 1;
-                    state.last_error = last_error;
+                    state.last_error = error;
                 }
             }
         }
-        let last_error =
-            format!("it failed {MAX_FAILURES} times and is left alone: {}", state.last_error);
-        self.report(None, last_error.clone());
-        Err(self.unavailable(&last_error))
+        let reason =
+            format!("it failed {MAX_FAILURES} times and is not tried again: {}", state.last_error);
+        self.report(None, reason.clone());
+        Err(self.unavailable(&reason))
     }
 
     /// Records the server's tool list: pins a first list, and lets new or changed definitions wait.
@@ -439,11 +437,11 @@ impl Server {
             self.report(Some(name), "it is left out: its definition is too long");
         }
         if listed.too_many {
-            self.report(None, "it has more tools than are taken; the rest is left out");
+            self.report(None, "it has too many tools; the rest is left out");
         }
         let (name, identity) = (self.entry.name().to_string(), self.entry.identity());
         let pin_list = move |pins: &mut Pins| {
-            pins.see(&name, &identity, &listed.tools);
+            pins.record_list(&name, &identity, &listed.tools);
             pins.servers.get(&name).cloned().unwrap_or_default()
         };
         let pinned = match self.host.definitions.clone() {

@@ -243,7 +243,7 @@ impl Runner {
     /// Starts a command. Fails if `sandbox` is `required` and the job is not confined.
     pub async fn start(&self, job: Job) -> Result<RunningProcess, StartError> {
         if job.confinement.is_none() && self.0.sandbox == Sandbox::Required {
-            let why = self.cannot_confine().unwrap_or_else(|| "it was not to be confined".into());
+            let why = self.cannot_confine().unwrap_or_else(|| "the command is not confined".into());
             return Err(StartError(format!("the setting `sandbox` is `required`, and {why}")));
         }
         let mark =
@@ -261,12 +261,12 @@ impl Runner {
 
 impl fmt::Debug for Runner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let how = match self.0.method {
+        let method = match self.0.method {
             #[cfg(target_os = "linux")]
             SpawnMethod::Spawner(_) => "through a spawner",
             SpawnMethod::Direct(_) => "directly",
         };
-        write!(f, "runner that starts commands {how}, sandbox {}", self.0.sandbox.as_str())
+        write!(f, "runner that starts commands {method}, sandbox {}", self.0.sandbox.as_str())
     }
 }
 

@@ -3,7 +3,7 @@
 //! A command line is parsed by bash's grammar (`shell/parse.rs`) and, as a check, by a second
 //! parser (`shell/second_parser.rs`). The walk (`shell/walk.rs`) takes both branches of every
 //! condition, and every command is decided by a table (`shell/table.rs`). Anything that cannot be
-//! computed counts as not understood: a person is then asked, whatever the rules say.
+//! computed counts as not understood: a person is then asked, even if a rule allows the command.
 
 pub(crate) mod below;
 pub(crate) mod builtins;
@@ -43,24 +43,25 @@ use crate::shell::walk::ScriptWalk;
 /// Everything a bash command line would touch in a workspace: files, hosts and commands, nested
 /// ones included. Nothing runs. Confinement is not decided here.
 pub fn facts(command: &str, workspace: &Workspace) -> Facts {
-    if let Some(why) = hidden(command) {
+    if let Some(why) = find_hidden(command) {
         let doubts = vec![Doubt::NotUnderstood(why)];
         return Facts { doubts, ..Facts::zone(Zone::Build) };
     }
     let mut walk = ScriptWalk::new(workspace);
-    walk.whole(command);
+    walk.walk_command_line(command);
     walk.facts
 }
 
-/// Characters that a person cannot see, or that bash reads differently than they look.
-fn hidden(command: &str) -> Option<String> {
-    let odd = |c: char| {
+/// The doubt about a command line with characters that a person cannot see, or that bash reads
+/// differently than they look.
+fn find_hidden(command: &str) -> Option<String> {
+    let is_odd = |c: char| {
         c == '\r'
             || c.is_whitespace() && !c.is_ascii()
             || c.is_control() && !matches!(c, '\n' | '\t')
     };
     let shown = matches!(text::show(command), Cow::Borrowed(_));
-    (!shown || command.contains(odd)).then(|| "it has characters that cannot be seen".into())
+    (!shown || command.contains(is_odd)).then(|| "it has characters that cannot be seen".into())
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use cotter::{
     named,
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{PersonAnswer, Scripted, ScriptedUi, Step, transcript};
 use serde_json::json;
 
 fn check_push(call: &ToolPreEvent) -> Verdict {
@@ -35,7 +35,7 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
             .and_call("git", json!({"args": "push --force"})),
         Step::text("Pushed, without force."),
     ]);
-    let person = ScriptedUi::new([Said::Yes]);
+    let person = ScriptedUi::new([PersonAnswer::Yes]);
     let agent = Agent::builder(model)
         .tool(git())
         .on(ToolPre, named("check-push", check_push).tools(["git"]))

@@ -21,7 +21,7 @@ use cotter::{
     invoke::command::{CommandCx, CommandResult},
     named,
 };
-use cotter_test::{Recording, Said, Scripted, ScriptedUi, Step};
+use cotter_test::{PersonAnswer, Recording, Scripted, ScriptedUi, Step};
 use serde_json::{Map, Value};
 
 async fn pop(cx: CommandCx) -> Result<CommandResult, Box<dyn Error + Send + Sync>> {
@@ -152,7 +152,7 @@ async fn side_track(transform: Transform) -> Result<String, Box<dyn Error>> {
     let prompts = "What grows here?|/compact Which?|What is a spade?|How do I dig?|/pop|Next?";
     let replies = "Roses.|They talked of roses.|Red ones.|A tool.|With the feet.|They talked of \
                    spades.|Plant them.";
-    talk(transform, prompts, replies, [Said::Choice(2)]).await
+    talk(transform, prompts, replies, [PersonAnswer::Choice(2)]).await
 }
 
 /// Plays prompts and replies, each separated by `|`. Returns the statuses of `/pop`, and the messages that
@@ -161,7 +161,7 @@ pub(crate) async fn talk(
     transform: Transform,
     prompts: &str,
     replies: &str,
-    choices: impl IntoIterator<Item = Said>,
+    choices: impl IntoIterator<Item = PersonAnswer>,
 ) -> Result<String, Box<dyn Error>> {
     let model = Recording::new(Scripted::new(replies.split('|').map(Step::text)));
     let agent = Agent::builder(model.clone())

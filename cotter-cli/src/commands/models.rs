@@ -7,7 +7,7 @@ use cotter::{
     text,
 };
 use cotter_files::settings::MergedSettings;
-use cotter_models::{Known, Rehearsal};
+use cotter_models::{ModelFacts, Rehearsal};
 use serde_json::{Value, json};
 
 use crate::{
@@ -128,7 +128,7 @@ impl ModelTable {
                 &style.muted(&format!("{}: {}", text::show_line(provider), text::show_line(why)));
             out += "\n";
         }
-        let date = Known::date();
+        let date = ModelFacts::date();
         out + &style.muted(&format!("prices in dollars per million tokens, as of {date}")) + "\n"
     }
 
@@ -193,7 +193,7 @@ impl ModelTable {
             "fallbacks": self.fallbacks,
             "leftOut": self.skipped,
         });
-        let date = json!({"type": "catalogue", "date": Known::date()});
+        let date = json!({"type": "catalogue", "date": ModelFacts::date()});
         models.chain(closed).chain([used, date]).map(|line| format!("{line}\n")).collect()
     }
 }

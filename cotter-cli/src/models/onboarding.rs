@@ -4,7 +4,7 @@
 use std::{io, path::Path};
 
 use cotter::{hooks::ui::Ui, text};
-use cotter_models::{ApiKey, READY, Ready, Rehearsal};
+use cotter_models::{ApiKey, BUILT_IN_PROVIDERS, BuiltInProvider, Rehearsal};
 
 use crate::{
     error::CliError,
@@ -121,8 +121,8 @@ async fn ask_for_key(
 async fn find_key_provider(
     terminal: &Terminal,
     key: &ApiKey,
-) -> Result<Option<&'static Ready>, CliError> {
-    let with_keys = || READY.iter().filter(|ready| ready.key_variable.is_some());
+) -> Result<Option<&'static BuiltInProvider>, CliError> {
+    let with_keys = || BUILT_IN_PROVIDERS.iter().filter(|ready| ready.key_variable.is_some());
     let find = |name: &str| with_keys().find(|ready| ready.name == name);
     let shape = KEY_PREFIXES.iter().find(|(start, _)| key.expose().starts_with(start));
     if let Some(ready) = shape.and_then(|(_, name)| find(name)) {
@@ -154,7 +154,10 @@ async fn find_key_provider(
 }
 
 /// Returns the model to use: the provider's default, else the one that the person names.
-async fn choose_model(terminal: &Terminal, ready: &Ready) -> Result<Option<String>, CliError> {
+async fn choose_model(
+    terminal: &Terminal,
+    ready: &BuiltInProvider,
+) -> Result<Option<String>, CliError> {
     let name = |model: &str| format!("{}/{model}", ready.name);
     if let Some(model) = ready.default_model {
         return Ok(Some(name(model)));
@@ -168,7 +171,7 @@ async fn choose_model(terminal: &Terminal, ready: &Ready) -> Result<Option<Strin
 async fn offer_to_store_key(
     terminal: &Terminal,
     provider_set: &mut ProviderSet,
-    ready: &Ready,
+    ready: &BuiltInProvider,
     key: &ApiKey,
 ) -> Result<bool, CliError> {
     let Some(path) = paths::credentials() else { return Ok(false) };

@@ -458,7 +458,7 @@ fn listed(world: &World, args: &[&str]) -> String {
             || line.contains("\"choice\"")
     };
     let kept: Vec<_> = shown.lines().filter(ours).collect();
-    let date = cotter_models::Known::date();
+    let date = cotter_models::ModelFacts::date();
     (kept.join("\n") + "\n").replace(date, "[DATE]")
 }
 

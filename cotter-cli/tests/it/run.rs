@@ -475,5 +475,5 @@ fn r11_memory_is_found_by_a_later_session_of_the_same_project() {
     let elsewhere = elsewhere.to_str().unwrap();
     let shown = world.output(&["-p", "--model", "rehearsal", "--cwd", elsewhere, "recall kettles"]);
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
-    assert!(shown.contains("Nothing that is remembered matches"), "{shown}");
+    assert!(shown.contains("No note matches"), "{shown}");
 }

@@ -139,19 +139,19 @@ impl Reader for AnthropicReader {
                     out.push_back(Delta::Usage(self.usage));
                 }
             }
-            Event::ContentBlockStart { content_block } => self.begin(content_block, out),
-            Event::ContentBlockDelta { delta } => self.piece(delta, out),
-            Event::ContentBlockStop => self.finish(out),
+            Event::ContentBlockStart { content_block } => self.begin_block(content_block, out),
+            Event::ContentBlockDelta { delta } => self.add_delta(delta, out),
+            Event::ContentBlockStop => self.finish_block(out),
             Event::MessageDelta { delta, usage } => {
                 self.count(usage);
                 self.stop_reason =
                     delta.stop_reason.as_deref().map(stop_reason).or(self.stop_reason);
-                let words = delta.stop_details.and_then(|details| details.explanation);
+                let explanation = delta.stop_details.and_then(|details| details.explanation);
                 // A refusal may come before any text; its explanation is then the text.
-                out.extend(words.filter(|_| !self.has_text).map(Delta::Text));
+                out.extend(explanation.filter(|_| !self.has_text).map(Delta::Text));
             }
             Event::MessageStop => {
-                self.finish(out);
+                self.finish_block(out);
                 let stop_reason = self.stop_reason.unwrap_or(StopReason::EndTurn);
                 out.push_back(Delta::Done { stop_reason, usage: self.usage });
             }
@@ -173,9 +173,9 @@ impl AnthropicReader {
         newest(&mut self.usage.cache_read, usage.cache_read_input_tokens);
     }
 
-    fn begin(&mut self, block: BlockStart, out: &mut Out) {
+    fn begin_block(&mut self, block: BlockStart, out: &mut Out) {
         // Not every server sends the end of a block.
-        self.finish(out);
+        self.finish_block(out);
         match block {
             BlockStart::Text { text } if !text.is_empty() => out.push_back(Delta::Text(text)),
             BlockStart::Thinking { thinking, signature } => {
@@ -194,8 +194,8 @@ impl AnthropicReader {
         }
     }
 
-    fn piece(&mut self, piece: BlockDelta, out: &mut Out) {
-        match piece {
+    fn add_delta(&mut self, delta: BlockDelta, out: &mut Out) {
+        match delta {
             BlockDelta::TextDelta { text } => {
                 self.has_text |= !text.is_empty();
                 out.push_back(Delta::Text(text));
@@ -209,7 +209,7 @@ impl AnthropicReader {
         }
     }
 
-    fn finish(&mut self, out: &mut Out) {
+    fn finish_block(&mut self, out: &mut Out) {
         if !self.signature.is_empty() {
             out.push_back(Delta::Signature(std::mem::take(&mut self.signature)));
         }

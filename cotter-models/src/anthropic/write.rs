@@ -123,8 +123,8 @@ impl AnthropicWriter {
         if self.open.is_some() { "]}" } else { "" }
     }
 
-    /// True if a thinking budget may be set now. Calls that did not begin with a thought must end
-    /// without one.
+    /// True if a thinking budget may be set now. If the turn with the open calls began without a
+    /// thought, the provider refuses thoughts until the calls are answered.
     pub(super) fn may_think(&self) -> bool {
         !self.answers_calls || self.began_with_thought
     }
@@ -220,10 +220,10 @@ impl Writer for AnthropicWriter {
                 let (pictures, mut all): (Vec<_>, Vec<_>) =
                     blocks(content).into_iter().partition(|block| is_error && block.is_picture());
                 if !pictures.is_empty() {
-                    let words = format!("What the failed call {tool_use_id} shows:");
-                    let words = AnthropicBlock::Text { text: &words };
-                    let with_words = [&words].into_iter().chain(&pictures);
-                    self.pictures.extend(with_words.map(json_of));
+                    let caption = format!("What the failed call {tool_use_id} shows:");
+                    let caption = AnthropicBlock::Text { text: &caption };
+                    let with_caption = [&caption].into_iter().chain(&pictures);
+                    self.pictures.extend(with_caption.map(json_of));
                     all.push(AnthropicBlock::Text { text: "(A picture of it follows.)" });
                 }
                 Some(all).filter(|all| !all.is_empty()).map(ToolResultContent::Blocks)

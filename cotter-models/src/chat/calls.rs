@@ -37,7 +37,7 @@ struct FunctionDelta {
     arguments: Option<Value>,
 }
 
-/// Says if a reply was cut off.
+/// Whether a reply was cut off.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Truncation {
     No,
@@ -50,8 +50,8 @@ impl Calls {
         self.0.is_empty()
     }
 
-    pub(super) fn take(&mut self, piece: CallDelta) {
-        let CallDelta { index, id, function, extra_content } = piece;
+    pub(super) fn add(&mut self, delta: CallDelta) {
+        let CallDelta { index, id, function, extra_content } = delta;
         let FunctionDelta { name, arguments } = function.unwrap_or_default();
         let (id, name) = (id.unwrap_or_default(), name.unwrap_or_default());
         let at = self.find(index, &id, &name).unwrap_or_else(|| {
@@ -127,7 +127,7 @@ mod tests {
     fn check_cut(cut: Truncation, pieces: &str, expected: Expect) {
         let mut calls = Calls::default();
         for piece in pieces.lines().map(str::trim).filter(|line| !line.is_empty()) {
-            calls.take(serde_json::from_str(piece).expect("a piece of a call"));
+            calls.add(serde_json::from_str(piece).expect("a piece of a call"));
         }
         let mut out = Out::new();
         calls.end(cut, &mut out);

@@ -19,11 +19,12 @@ use crate::{
 };
 
 /// Finish reasons that mean the server failed. The request may succeed on a retry.
-const FAILED_ENDS: &[&str] = &["error", "abort", "network_error", "insufficient_system_resource"];
+const FAILURE_REASONS: &[&str] =
+    &["error", "abort", "network_error", "insufficient_system_resource"];
 
 /// A reply while it is being read.
 #[derive(Default)]
-pub(super) struct Chunks {
+pub(super) struct ChatReader {
     calls: Calls,
     /// The field of the current thinking.
     thinking: Option<&'static str>,
@@ -74,7 +75,7 @@ fn text_or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Str
     })
 }
 
-impl Reader for Chunks {
+impl Reader for ChatReader {
     fn event(&mut self, name: Option<&str>, data: &str, out: &mut Out) -> Result<(), ReadError> {
         let data = data.trim();
         if data.is_empty() {
@@ -99,10 +100,10 @@ impl Reader for Chunks {
         let Some(choice) = chunk.choices.and_then(|choices| choices.into_iter().next()) else {
             return Ok(());
         };
-        self.piece(choice.delta.unwrap_or_default(), out);
-        if let Some(word) = choice.finish_reason.filter(|word| !word.is_empty()) {
-            check_ending(&word)?;
-            self.finish_reason = Some(word);
+        self.add_delta(choice.delta.unwrap_or_default(), out);
+        if let Some(reason) = choice.finish_reason.filter(|reason| !reason.is_empty()) {
+            check_finish_reason(&reason)?;
+            self.finish_reason = Some(reason);
         }
         Ok(())
     }
@@ -116,41 +117,41 @@ impl Reader for Chunks {
     }
 }
 
-impl Chunks {
-    fn piece(&mut self, piece: ChunkDelta, out: &mut Out) {
-        self.think(&piece, out);
-        for detail in piece.reasoning_details.unwrap_or_default() {
-            self.detail(detail);
+impl ChatReader {
+    fn add_delta(&mut self, delta: ChunkDelta, out: &mut Out) {
+        self.add_thinking(&delta, out);
+        for detail in delta.reasoning_details.unwrap_or_default() {
+            self.add_detail(detail);
         }
-        for words in texts(piece.content).chain(piece.refusal.clone()) {
-            if !words.is_empty() {
+        for text in texts(delta.content).chain(delta.refusal.clone()) {
+            if !text.is_empty() {
                 self.stop_thinking(out);
-                out.push_back(Delta::Text(words));
+                out.push_back(Delta::Text(text));
             }
         }
-        self.is_refused |= piece.refusal.is_some_and(|words| !words.is_empty());
-        for call in piece.tool_calls.unwrap_or_default() {
+        self.is_refused |= delta.refusal.is_some_and(|text| !text.is_empty());
+        for call in delta.tool_calls.unwrap_or_default() {
             self.stop_thinking(out);
-            self.calls.take(call);
+            self.calls.add(call);
         }
-        self.extra = piece.extra_content.filter(Value::is_object).or(self.extra.take());
+        self.extra = delta.extra_content.filter(Value::is_object).or(self.extra.take());
     }
 
-    fn think(&mut self, piece: &ChunkDelta, out: &mut Out) {
-        self.has_empty_thinking |= piece.reasoning_content.is_some();
-        let fields = [&piece.reasoning_content, &piece.reasoning];
+    fn add_thinking(&mut self, delta: &ChunkDelta, out: &mut Out) {
+        self.has_empty_thinking |= delta.reasoning_content.is_some();
+        let fields = [&delta.reasoning_content, &delta.reasoning];
         let fields = THINKING.into_iter().zip(fields);
-        let mut found = fields.filter_map(|(name, words)| Some((name, words.as_ref()?)));
-        match found.find(|(_, words)| !words.is_empty()) {
-            Some((name, words)) => {
+        let mut found = fields.filter_map(|(name, text)| Some((name, text.as_ref()?)));
+        match found.find(|(_, text)| !text.is_empty()) {
+            Some((name, text)) => {
                 self.thinking = Some(name);
-                out.push_back(Delta::Thinking(words.clone()));
+                out.push_back(Delta::Thinking(text.clone()));
             }
             None => {
-                let details = piece.reasoning_details.iter().flatten();
-                let words: String = details.filter_map(detail_text).collect();
-                if !words.is_empty() {
-                    out.push_back(Delta::Thinking(words));
+                let details = delta.reasoning_details.iter().flatten();
+                let text: String = details.filter_map(detail_text).collect();
+                if !text.is_empty() {
+                    out.push_back(Delta::Thinking(text));
                 }
             }
         }
@@ -167,7 +168,7 @@ impl Chunks {
     }
 
     /// Adds a piece of `reasoning_details`. Consecutive pieces of one detail are joined.
-    fn detail(&mut self, piece: Value) {
+    fn add_detail(&mut self, piece: Value) {
         let same = |last: &&mut Value| {
             let id = (&last["id"], &piece["id"]);
             let has_other_id = id.0.is_string() && id.1.is_string() && id.0 != id.1;
@@ -194,7 +195,7 @@ impl Chunks {
 
     fn close(&mut self, out: &mut Out) {
         self.stop_thinking(out);
-        let Chunks {
+        let ChatReader {
             calls,
             has_empty_thinking,
             details,
@@ -231,13 +232,13 @@ impl Chunks {
 
 impl Chunk {
     fn is_error(&self) -> bool {
-        let is_something = match &self.error {
+        let has_error = match &self.error {
             None | Some(Value::Null | Value::Bool(false)) => false,
-            Some(Value::String(words)) => !words.is_empty(),
+            Some(Value::String(text)) => !text.is_empty(),
             Some(Value::Object(fields)) => !fields.is_empty(),
             Some(_) => true,
         };
-        is_something || self.object.as_ref().is_some_and(|object| object == "error")
+        has_error || self.object.as_ref().is_some_and(|object| object == "error")
     }
 }
 
@@ -248,11 +249,11 @@ fn provider_error(data: &str) -> ReadError {
 }
 
 /// Fails if the finish reason says that the server gave up.
-fn check_ending(word: &str) -> Result<(), ReadError> {
-    let lower = word.to_ascii_lowercase();
+fn check_finish_reason(reason: &str) -> Result<(), ReadError> {
+    let lower = reason.to_ascii_lowercase();
     // `malformed…`: the model's call was invalid, and the server sends an empty reply without it.
-    if FAILED_ENDS.contains(&lower.as_str()) || lower.contains("malformed") {
-        let message = format!("the reply broke off: {word}");
+    if FAILURE_REASONS.contains(&lower.as_str()) || lower.contains("malformed") {
+        let message = format!("the reply broke off: {reason}");
         return Err(ReadError::Provider(ProviderError::read(
             &json!({"type": "server_error", "message": message}),
         )));

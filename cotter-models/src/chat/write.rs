@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-use super::{Returns, replay::ReplayItem};
+use super::{ReturnedParts, replay::ReplayItem};
 use crate::{
     body::put,
     conversation::Writer,
@@ -29,7 +29,7 @@ const LONGEST_ID: usize = 40;
 #[derive(Clone, PartialEq)]
 pub(super) struct ChatWriter {
     model: SmolStr,
-    returns: Returns,
+    returns: ReturnedParts,
     open: OpenMessage,
     /// True if the last reply is this model's own.
     is_own: bool,
@@ -107,7 +107,7 @@ struct ResultMessage<'a> {
 }
 
 impl ChatWriter {
-    pub(super) fn new(model: SmolStr, returns: Returns, has_system: bool) -> Self {
+    pub(super) fn new(model: SmolStr, returns: ReturnedParts, has_system: bool) -> Self {
         let open = if has_system { OpenMessage::System } else { OpenMessage::Start };
         ChatWriter { model, returns, open, is_own: false, images: vec![] }
     }
@@ -130,20 +130,20 @@ impl ChatWriter {
         self.open = OpenMessage::Closed;
     }
 
-    fn write_text(&mut self, out: &mut Vec<u8>, words: &str) {
+    fn write_text(&mut self, out: &mut Vec<u8>, text: &str) {
         match self.open {
-            OpenMessage::Parts => return self.part(out, &ChatPart::Text { text: words }),
+            OpenMessage::Parts => return self.part(out, &ChatPart::Text { text }),
             OpenMessage::Text => {
                 // The text continues the open string, so its opening quote is removed.
                 out.extend_from_slice(br"\n\n");
                 let at = out.len();
-                put(out, words);
+                put(out, text);
                 out.remove(at);
             }
             OpenMessage::Start | OpenMessage::System | OpenMessage::Closed => {
                 self.begin(out);
                 out.extend_from_slice(br#"{"role":"user","content":"#);
-                put(out, words);
+                put(out, text);
                 self.open = OpenMessage::Text;
             }
         }
@@ -191,7 +191,8 @@ impl ChatWriter {
                     }
                 }
                 AssistantPart::ToolCall(call) => {
-                    let needs_signature = self.returns == Returns::Signatures && calls.is_empty();
+                    let needs_signature =
+                        self.returns == ReturnedParts::Signatures && calls.is_empty();
                     let extra = extra_content
                         .take()
                         .or_else(|| needs_signature.then(placeholder_signature));
@@ -232,7 +233,7 @@ impl ChatWriter {
         if !details.is_empty() {
             return Some(Thinking::ReasoningDetails(details));
         }
-        let is_required = self.returns == Returns::Thoughts;
+        let is_required = self.returns == ReturnedParts::Thoughts;
         let field = field.filter(|_| is_required || reply.calls().next().is_some());
         let thoughts = || {
             let own = reply.parts.iter().filter(|_| self.is_own);
@@ -252,16 +253,16 @@ impl ChatWriter {
 impl Writer for ChatWriter {
     fn user(&mut self, out: &mut Vec<u8>, content: &Content) {
         match content {
-            Content::Text(words) if is_blank(words) => {}
-            Content::Text(words) => self.write_text(out, words),
+            Content::Text(text) if is_blank(text) => {}
+            Content::Text(text) => self.write_text(out, text),
             Content::Parts(parts) => {
                 let has_image = parts.iter().any(|part| image(part).is_some());
                 for part in parts {
-                    let words = part.as_text().filter(|words| !is_blank(words));
-                    match (image(part), words) {
+                    let text = part.as_text().filter(|text| !is_blank(text));
+                    match (image(part), text) {
                         (Some(image), _) => self.part(out, &image),
                         (None, Some(text)) if has_image => self.part(out, &ChatPart::Text { text }),
-                        (None, Some(words)) => self.write_text(out, words),
+                        (None, Some(text)) => self.write_text(out, text),
                         (None, None) => {}
                     }
                 }
@@ -271,7 +272,7 @@ impl Writer for ChatWriter {
 
     fn assistant(&mut self, out: &mut Vec<u8>, reply: &AssistantMessage) {
         self.is_own = reply.model == self.model;
-        let text = Some(reply.text()).filter(|words| !is_blank(words));
+        let text = Some(reply.text()).filter(|text| !is_blank(text));
         let tool_calls = self.calls(reply);
         if text.is_none() && tool_calls.is_empty() {
             return;

@@ -18,7 +18,7 @@ use super::{
 const LINES: usize = 40;
 const CHARS: usize = 4000;
 
-/// The last line of every answer: it says that this is no model.
+/// The last line of every answer: it says that `rehearsal` is not a model.
 const FOOT: &str = "\n\n(rehearsal is an offline stand-in, not a model)";
 
 /// The answer to a request whose calls have all been made.
@@ -50,7 +50,7 @@ pub(super) fn answer(plan: &Plan, conversation: &Conversation<'_>, tools: &ToolL
 pub(super) fn summary(conversation: &str) -> String {
     let requests = conversation.lines().filter_map(|line| line.strip_prefix("[Person]: "));
     let requests: Vec<_> =
-        requests.map(|words| format!("\"{}\"", text::clip(words, 200))).collect();
+        requests.map(|request| format!("\"{}\"", text::clip(request, 200))).collect();
     let count = requests.len();
     let shown = requests[count.saturating_sub(LINES)..].join(", ");
     format!("rehearsal: the person asked for {count}: {shown}{FOOT}")
@@ -76,8 +76,8 @@ fn describe_result(call: &ToolCall, result: &ToolResultMessage) -> String {
 /// The subagent's name and its answer, if the call was one of a subagent.
 fn subagent_answer(call: &ToolCall, content: &str) -> Option<(String, String)> {
     call.name.ends_with(SUBAGENT).then_some(())?;
-    let shaped: serde_json::Value = serde_json::from_str(content).ok()?;
-    let text = |key: &str| shaped["data"][key].as_str();
+    let value: serde_json::Value = serde_json::from_str(content).ok()?;
+    let text = |key: &str| value["data"][key].as_str();
     let (name, content) = (text("subagent")?, text("content")?);
     // The answer ends with `FOOT` once; remove the subagent's own.
     Some((name.into(), content.strip_suffix(FOOT).unwrap_or(content).into()))

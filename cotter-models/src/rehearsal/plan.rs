@@ -30,7 +30,7 @@ pub(super) struct Missing {
     pub(super) request: String,
 }
 
-/// A sentence it understands: its first words, the tool it needs, its usage in help texts.
+/// A sentence that `rehearsal` understands: its first words, its tool, its usage in help texts.
 pub(super) struct Verb {
     words: &'static [&'static str],
     tool: &'static str,
@@ -41,7 +41,7 @@ pub(super) struct Verb {
 /// The name of the tool for subagents; it may have a prefix.
 pub(super) const SUBAGENT: &str = "invoke_subagent";
 
-/// Every sentence it understands, except `call`, which names its tool itself.
+/// Every sentence that `rehearsal` understands, except `call`, which names its tool itself.
 pub(super) const VERBS: &[Verb] = &[
     Verb {
         words: &["read", "show", "cat"],
@@ -132,7 +132,7 @@ impl Plan {
             None => self.missing.push(Missing { tool: task.tool, request: sentence.into() }),
             Some(name) => {
                 task.tool = name;
-                if !self.steps.iter().flatten().chain(&*calls).any(|known| *known == task) {
+                if !self.steps.iter().flatten().chain(&*calls).any(|other| *other == task) {
                     calls.push(task);
                 }
             }
@@ -164,7 +164,7 @@ fn understand(sentence: &str) -> Option<Task> {
 }
 
 fn verb(word: &str) -> Option<&'static Verb> {
-    VERBS.iter().find(|verb| verb.words.iter().any(|known| known.eq_ignore_ascii_case(word)))
+    VERBS.iter().find(|verb| verb.words.iter().any(|other| other.eq_ignore_ascii_case(word)))
 }
 
 fn write(rest: &str) -> Option<Value> {

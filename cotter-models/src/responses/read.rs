@@ -60,7 +60,7 @@ struct Kind<'a> {
 }
 
 #[derive(Deserialize)]
-struct OutputItem {
+struct DeltaEvent {
     delta: Option<String>,
     summary_index: Option<u64>,
     content_index: Option<u64>,
@@ -101,12 +101,12 @@ struct IncompleteDetails {
 struct ResponsesUsage {
     input_tokens: Count,
     output_tokens: Count,
-    input_tokens_details: Option<Cached>,
+    input_tokens_details: Option<InputTokensDetails>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Cached {
+struct InputTokensDetails {
     cached_tokens: Count,
     cache_write_tokens: Count,
 }
@@ -159,7 +159,7 @@ impl Reader for ResponsesReader {
 }
 
 impl ResponsesReader {
-    fn text(&mut self, piece: OutputItem, out: &mut Out) {
+    fn text(&mut self, piece: DeltaEvent, out: &mut Out) {
         let Some(text) = piece.delta.filter(|text| !text.is_empty()) else { return };
         if !self.item.has_text {
             if let Some(phase) = self.item.phase.take() {
@@ -173,7 +173,7 @@ impl ResponsesReader {
         out.push_back(Delta::Text(text));
     }
 
-    fn thought(&mut self, kind: ThoughtKind, piece: OutputItem, out: &mut Out) {
+    fn thought(&mut self, kind: ThoughtKind, piece: DeltaEvent, out: &mut Out) {
         let Some(text) = piece.delta.filter(|text| !text.is_empty()) else { return };
         let part = piece.summary_index.or(piece.content_index).unwrap_or_default();
         match self.item.thought {
@@ -207,7 +207,7 @@ impl ResponsesReader {
         self.item.phase = phase(item);
         for part in parts {
             let text = part["text"].as_str().or(part["refusal"].as_str()).unwrap_or_default();
-            self.text(OutputItem::of(text.into()), out);
+            self.text(DeltaEvent::of(text.into()), out);
         }
     }
 
@@ -219,14 +219,15 @@ impl ResponsesReader {
             };
             let summary = texts("summary");
             let texts = if summary.is_empty() { texts("content") } else { summary };
-            self.thought(ThoughtKind::Summary, OutputItem::of(texts.join(SEPARATOR)), out);
+            self.thought(ThoughtKind::Summary, DeltaEvent::of(texts.join(SEPARATOR)), out);
         }
-        let sealed = item["encrypted_content"].as_str().filter(|sealed| !sealed.is_empty());
+        let encrypted =
+            item["encrypted_content"].as_str().filter(|encrypted| !encrypted.is_empty());
         // Sign it even if it cannot be sent back: the signature separates it from the next thought.
-        if sealed.is_some() || self.item.thought.is_some() {
+        if encrypted.is_some() || self.item.thought.is_some() {
             self.has_thought = true;
             let id = item["id"].as_str().filter(|id| !id.is_empty());
-            out.push_back(Delta::Signature(thought_signature(id, sealed)));
+            out.push_back(Delta::Signature(thought_signature(id, encrypted)));
         }
     }
 
@@ -241,7 +242,7 @@ impl ResponsesReader {
         let input = match &item["arguments"] {
             Value::Null => json!({}),
             Value::String(text) => input::parse(text.clone()),
-            whole => whole.clone(),
+            parsed => parsed.clone(),
         };
         let is_unparsed = input.is_string();
         let call = Delta::Call { id: id.into(), name: name.into(), input };
@@ -256,23 +257,23 @@ impl ResponsesReader {
 
     fn end_with(
         &mut self,
-        word: &str,
+        status: &str,
         ending: ResponseEnd<'_>,
         out: &mut Out,
     ) -> Result<(), ReadError> {
         let response = ending.response.unwrap_or_default();
-        let word = match response.status.as_deref() {
-            Some(status) if matches!(word, "completed" | "done") => status,
-            _ => word,
+        let status = match response.status.as_deref() {
+            Some(in_response) if matches!(status, "completed" | "done") => in_response,
+            _ => status,
         };
-        if matches!(word, "failed" | "cancelled") {
+        if matches!(status, "failed" | "cancelled") {
             let error = response.error.or(ending.error).unwrap_or_default();
             return Err(ReadError::Provider(ProviderError::read(&error)));
         }
         if let Some(output) = response.output.filter(|_| !self.has_items) {
             self.read_final_items(serde_json::from_str(output.get())?, out)?;
         }
-        let is_truncated = word == "incomplete";
+        let is_truncated = status == "incomplete";
         if !is_truncated {
             self.has_call |= !self.unparsed_calls.is_empty();
             out.extend(self.unparsed_calls.drain(..));
@@ -311,9 +312,9 @@ impl ResponsesReader {
     }
 }
 
-impl OutputItem {
+impl DeltaEvent {
     fn of(text: String) -> Self {
-        OutputItem { delta: Some(text), summary_index: None, content_index: None }
+        DeltaEvent { delta: Some(text), summary_index: None, content_index: None }
     }
 }
 

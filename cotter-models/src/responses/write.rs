@@ -21,7 +21,7 @@ const LONGEST_ID: usize = 64;
 
 /// The writer's state.
 #[derive(Clone, PartialEq)]
-pub(super) struct Items {
+pub(super) struct ResponsesWriter {
     model: SmolStr,
     is_begun: bool,
 }
@@ -31,7 +31,7 @@ pub(super) struct Items {
 enum Item<'a> {
     Message {
         role: &'static str,
-        content: AssistantContent<'a>,
+        content: ItemContent<'a>,
         #[serde(skip_serializing_if = "Option::is_none")]
         phase: Option<String>,
     },
@@ -49,14 +49,14 @@ enum Item<'a> {
     },
     FunctionCallOutput {
         call_id: Cow<'a, str>,
-        output: AssistantContent<'a>,
+        output: ItemContent<'a>,
     },
 }
 
 /// Content: a text, or texts and pictures.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum AssistantContent<'a> {
+enum ItemContent<'a> {
     Text(Cow<'a, str>),
     Parts(Vec<InputPart<'a>>),
 }
@@ -68,9 +68,9 @@ enum InputPart<'a> {
     InputImage { image_url: DataUrl<'a>, detail: &'static str },
 }
 
-impl Items {
+impl ResponsesWriter {
     pub(super) fn new(model: SmolStr) -> Self {
-        Items { model, is_begun: false }
+        ResponsesWriter { model, is_begun: false }
     }
 
     fn item(&mut self, out: &mut Vec<u8>, item: &Item<'_>) {
@@ -82,17 +82,17 @@ impl Items {
     }
 }
 
-impl Writer for Items {
+impl Writer for ResponsesWriter {
     fn user(&mut self, out: &mut Vec<u8>, content: &Content) {
         let content = match content {
-            Content::Text(text) => AssistantContent::Text(text.into()),
+            Content::Text(text) => ItemContent::Text(text.into()),
             Content::Parts(parts) => {
-                AssistantContent::Parts(parts.iter().filter_map(input_part).collect())
+                ItemContent::Parts(parts.iter().filter_map(input_part).collect())
             }
         };
         let is_empty = match &content {
-            AssistantContent::Text(text) => is_blank(text),
-            AssistantContent::Parts(parts) => parts.is_empty(),
+            ItemContent::Text(text) => is_blank(text),
+            ItemContent::Parts(parts) => parts.is_empty(),
         };
         if !is_empty {
             self.item(out, &Item::Message { role: "user", content, phase: None });
@@ -107,7 +107,7 @@ impl Writer for Items {
                 AssistantPart::Thinking { signature: Some(signature), .. } if is_own => {
                     let data = SignedData::read(signature);
                     // A thought that is not encrypted cannot be sent back.
-                    thoughts.extend(data.encrypted_content.map(|sealed| (data.id, sealed)));
+                    thoughts.extend(data.encrypted_content.map(|encrypted| (data.id, encrypted)));
                     phase = data.phase.or(phase);
                     continue;
                 }
@@ -115,7 +115,7 @@ impl Writer for Items {
                 // valid with or without its thoughts.
                 AssistantPart::Text(text) if !is_blank(text) => Item::Message {
                     role: "assistant",
-                    content: AssistantContent::Text(text.into()),
+                    content: ItemContent::Text(text.into()),
                     phase: phase.take(),
                 },
                 AssistantPart::ToolCall(call) => function_call(call),
@@ -138,9 +138,9 @@ impl Writer for Items {
         let is_image = |part: &ContentPart| matches!(part, ContentPart::Image { .. });
         let output = match &*content {
             Content::Parts(parts) if parts.iter().any(is_image) => {
-                AssistantContent::Parts(parts.iter().filter_map(input_part).collect())
+                ItemContent::Parts(parts.iter().filter_map(input_part).collect())
             }
-            content => AssistantContent::Text(content.text()),
+            content => ItemContent::Text(content.text()),
         };
         let call_id = plain::id(&result.call_id, LONGEST_ID);
         self.item(out, &Item::FunctionCallOutput { call_id, output });
@@ -164,8 +164,8 @@ impl SignedData {
 }
 
 /// The signature of a thought.
-pub(super) fn thought_signature(id: Option<&str>, sealed: Option<&str>) -> String {
-    json!({"id": id, "encrypted_content": sealed}).to_string()
+pub(super) fn thought_signature(id: Option<&str>, encrypted: Option<&str>) -> String {
+    json!({"id": id, "encrypted_content": encrypted}).to_string()
 }
 
 /// The signature that holds the phase of the text after it.

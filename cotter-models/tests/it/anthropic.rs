@@ -8,7 +8,7 @@ use cotter::{
     model::{Request, Thinking},
 };
 use cotter_models::Http;
-use cotter_test::{Answer, Dialect, LocalProvider, Received};
+use cotter_test::{Answer, Dialect, LocalProvider, ReceivedRequest};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ const ANTHROPIC: Dialect = Dialect::AnthropicMessages;
 const OWN: &str = "anthropic/claude-opus-4-6";
 
 /// Sends a request to a provider that refuses every invalid request.
-async fn send_checked(model: &str, request: Request) -> Received {
+async fn send_checked(model: &str, request: Request) -> ReceivedRequest {
     let provider = LocalProvider::start(ANTHROPIC, [Answer::text("Fine.")]);
     let model = provider_at(&provider).model(model, &Http::new());
     let text_part = reply_deltas(&model, request).await;

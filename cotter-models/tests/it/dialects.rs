@@ -17,7 +17,9 @@ use cotter::{
     model::{Delta, Model, ModelErrorKind, Request, Thinking},
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{After, Answer, Cut, Dialect, LocalProvider, Received, shown_event, transcript};
+use cotter_test::{
+    After, Answer, Cut, Dialect, LocalProvider, ReceivedRequest, shown_event, transcript,
+};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use smol_str::SmolStr;
@@ -479,7 +481,7 @@ async fn l21_fallback_model_takes_over() {
 }
 
 /// The steps of a tool loop: two calls each, sometimes with a thought, and a text at the end.
-fn steps(count: usize) -> impl FnMut(&Received) -> Answer + Send + 'static {
+fn steps(count: usize) -> impl FnMut(&ReceivedRequest) -> Answer + Send + 'static {
     let mut step = 0;
     move |_| {
         step += 1;

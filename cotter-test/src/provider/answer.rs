@@ -136,8 +136,8 @@ impl Answer {
     }
 
     /// A reply that refuses, with a text or an empty string.
-    pub fn refusal(words: impl Into<String>) -> Self {
-        Answer::reply().and_part(Part::Refusal(words.into()))
+    pub fn refusal(text: impl Into<String>) -> Self {
+        Answer::reply().and_part(Part::Refusal(text.into()))
     }
 
     /// An empty reply.

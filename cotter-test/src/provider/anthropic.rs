@@ -8,7 +8,7 @@ use cotter::{history::message::StopReason, model::ModelErrorKind};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Keys, Received, Rendered, SentReply, Turn, Wire,
+    Keys, ReceivedRequest, ReplyEvents, SentReply, Turn, Wire,
     answer::{Part, Reply, Thought, chunks_of_seven, words},
     check::{Field, Provider, RequestError},
     fake_signature, named_event,
@@ -72,7 +72,7 @@ impl Wire for Messages {
         "/v1/messages"
     }
 
-    fn check_head(&self, request: &Received, keys: &Keys) -> Result<(), RequestError> {
+    fn check_head(&self, request: &ReceivedRequest, keys: &Keys) -> Result<(), RequestError> {
         let key = request.header("x-api-key");
         if !keys.accepts(key) {
             let message =
@@ -99,7 +99,7 @@ impl Wire for Messages {
 
     fn check(
         &self,
-        request: &Received,
+        request: &ReceivedRequest,
         body: &Value,
         sent: &[SentReply],
     ) -> Result<(), RequestError> {
@@ -135,7 +135,7 @@ impl Wire for Messages {
         marks.check()
     }
 
-    fn reply(&self, reply: &Reply, turn: &Turn<'_>) -> Rendered {
+    fn reply(&self, reply: &Reply, turn: &Turn<'_>) -> ReplyEvents {
         let shows_thinking = turn.request["thinking"]["display"] != "omitted";
         let usage = reply.usage;
         let mut end_usage = json!({
@@ -178,13 +178,13 @@ impl Wire for Messages {
                 event("message_stop", json!({})),
             ],
         };
-        Rendered { body, end }
+        ReplyEvents { body, end }
     }
 
-    fn refusal(&self, refused: &RequestError) -> Value {
+    fn refusal(&self, error: &RequestError) -> Value {
         json!({
             "type": "error",
-            "error": {"type": refused.kind, "message": refused.message},
+            "error": {"type": error.kind, "message": error.message},
             "request_id": "req_000000000000000000000001",
         })
     }
@@ -284,7 +284,7 @@ fn message_delta(reply: &Reply) -> Value {
         _ => "end_turn",
     };
     let explanation = reply.parts.iter().find_map(|part| match part {
-        Part::Refusal(words) => Some(words),
+        Part::Refusal(text) => Some(text),
         _ => None,
     });
     let details = (reason == "refusal").then(
@@ -321,7 +321,7 @@ impl Marks {
         Ok(())
     }
 
-    fn of(&mut self, block: &Field<'_>) -> Result<(), RequestError> {
+    fn add_of(&mut self, block: &Field<'_>) -> Result<(), RequestError> {
         block.get("cache_control").map_or(Ok(()), |mark| self.add(&mark))
     }
 
@@ -344,7 +344,7 @@ fn check_system(system: &Field<'_>, marks: &mut Marks) -> Result<(), RequestErro
         block.allow_keys(&["type", "text", "cache_control"])?;
         block.require("type")?.one_of(&["text"])?;
         check_text(block.require("text")?.str()?, "system")?;
-        marks.of(&block)?;
+        marks.add_of(&block)?;
     }
     Ok(())
 }
@@ -380,14 +380,18 @@ fn check_tools(tools: &Field<'_>, marks: &mut Marks) -> Result<(), RequestError>
             return Err(RequestError::bad_request("tools: Tool names must be unique."));
         }
         names.push(name);
-        tool.get("description").map(|words| words.str()).transpose()?;
+        tool.get("description").map(|text| text.str()).transpose()?;
         tool.require("input_schema")?.require("type")?.one_of(&["object"])?;
-        marks.of(&tool)?;
+        marks.add_of(&tool)?;
     }
     Ok(())
 }
 
-fn check_thinking(request: &Received, root: &Field<'_>, model: &str) -> Result<(), RequestError> {
+fn check_thinking(
+    request: &ReceivedRequest,
+    root: &Field<'_>,
+    model: &str,
+) -> Result<(), RequestError> {
     let has_beta =
         |name: &str| request.header("anthropic-beta").is_some_and(|betas| betas.contains(name));
     let effort = match root.get("output_config") {
@@ -405,8 +409,8 @@ fn check_thinking(request: &Received, root: &Field<'_>, model: &str) -> Result<(
     let Some(thinking) = root.get("thinking") else { return Ok(()) };
     let kinds = ["adaptive", "between_tools", "disabled", "enabled"];
     let kind = thinking.require("type")?.one_of(&kinds)?;
-    let known = THINKING.iter().find(|(name, _)| model.starts_with(name));
-    if known.is_some_and(|(_, kinds)| !kinds.contains(&kind)) {
+    let supported = THINKING.iter().find(|(name, _)| model.starts_with(name));
+    if supported.is_some_and(|(_, kinds)| !kinds.contains(&kind)) {
         return Err(RequestError::bad_request(format!(
             "\"thinking.type.{kind}\" is not supported for this model."
         )));
@@ -533,7 +537,7 @@ fn check_block(block: &Field<'_>, role: &str, marks: &mut Marks) -> Result<(), R
             }
         }
     }
-    marks.of(block)
+    marks.add_of(block)
 }
 
 fn check_image(block: &Field<'_>) -> Result<(), RequestError> {
@@ -683,10 +687,11 @@ fn check_begins_with_thought(
     turns: &[MessageTurn<'_>],
     root: &Field<'_>,
 ) -> Result<(), RequestError> {
-    let has =
-        |turn: &MessageTurn<'_>, kind: &str| turn.blocks.iter().any(|it| it.value["type"] == kind);
+    let has = |turn: &MessageTurn<'_>, kind: &str| {
+        turn.blocks.iter().any(|block| block.value["type"] == kind)
+    };
     let is_prompt = |turn: &MessageTurn<'_>| turn.role == "user" && !has(turn, "tool_result");
-    let has_budget = root.get("thinking").is_some_and(|it| it.value["type"] == "enabled");
+    let has_budget = root.get("thinking").is_some_and(|field| field.value["type"] == "enabled");
     let prompt = turns.iter().rposition(is_prompt).map_or(0, |at| at + 1);
     let current: Vec<_> = turns[prompt..].iter().filter(|turn| turn.role == "assistant").collect();
     let (Some(first), Some(last)) = (current.first(), current.last()) else { return Ok(()) };

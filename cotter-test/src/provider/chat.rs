@@ -12,7 +12,7 @@ use cotter::{
 use serde_json::{Value, json};
 
 use super::{
-    Keys, Received, Rendered, SentReply, Turn, Wire,
+    Keys, ReceivedRequest, ReplyEvents, SentReply, Turn, Wire,
     answer::{Part, Reply, Thought, chunks_of_seven, words},
     check::{Field, Provider, RequestError, image_url},
     plain_event,
@@ -86,11 +86,16 @@ impl Wire for Chat {
         "/chat/completions"
     }
 
-    fn check_head(&self, request: &Received, keys: &Keys) -> Result<(), RequestError> {
+    fn check_head(&self, request: &ReceivedRequest, keys: &Keys) -> Result<(), RequestError> {
         check_bearer(request, keys)
     }
 
-    fn check(&self, _: &Received, body: &Value, sent: &[SentReply]) -> Result<(), RequestError> {
+    fn check(
+        &self,
+        _: &ReceivedRequest,
+        body: &Value,
+        sent: &[SentReply],
+    ) -> Result<(), RequestError> {
         let root = Field::root(body, Provider::OpenAi);
         root.allow_keys(FIELDS)?;
         let model = root.require("model")?.str()?;
@@ -117,7 +122,7 @@ impl Wire for Chat {
         check_pairs(&messages)
     }
 
-    fn reply(&self, reply: &Reply, turn: &Turn<'_>) -> Rendered {
+    fn reply(&self, reply: &Reply, turn: &Turn<'_>) -> ReplyEvents {
         let wants_usage = turn.request["stream_options"]["include_usage"] == true;
         let chunk_of = |choices: Value, usage: Value| {
             let mut chunk = json!({
@@ -154,11 +159,11 @@ impl Wire for Chat {
                 [finish].into_iter().chain(usage).chain([done]).collect()
             }
         };
-        Rendered { body, end }
+        ReplyEvents { body, end }
     }
 
-    fn refusal(&self, refused: &RequestError) -> Value {
-        refusal(refused)
+    fn refusal(&self, error: &RequestError) -> Value {
+        refusal(error)
     }
 
     fn failure(&self, status: u16) -> RequestError {
@@ -175,12 +180,12 @@ impl Wire for Chat {
 }
 
 /// The error object of both OpenAI formats.
-pub(super) fn refusal(refused: &RequestError) -> Value {
+pub(super) fn refusal(error: &RequestError) -> Value {
     json!({"error": {
-        "message": refused.message,
-        "type": refused.kind,
-        "param": refused.param,
-        "code": refused.code,
+        "message": error.message,
+        "type": error.kind,
+        "param": error.param,
+        "code": error.code,
     }})
 }
 
@@ -237,7 +242,7 @@ pub(super) fn models(names: &[String]) -> Value {
 }
 
 /// Checks the key of a request, in both OpenAI formats.
-pub(super) fn check_bearer(request: &Received, keys: &Keys) -> Result<(), RequestError> {
+pub(super) fn check_bearer(request: &ReceivedRequest, keys: &Keys) -> Result<(), RequestError> {
     let key = request.header("authorization").and_then(|value| value.strip_prefix("Bearer "));
     if keys.accepts(key) {
         return Ok(());
@@ -277,12 +282,12 @@ fn deltas(reply: &Reply) -> Vec<Value> {
 }
 
 fn finish_reason(reply: &Reply) -> &'static str {
-    let has_words =
-        reply.parts.iter().any(|part| matches!(part, Part::Refusal(words) if !words.is_empty()));
+    let has_text =
+        reply.parts.iter().any(|part| matches!(part, Part::Refusal(text) if !text.is_empty()));
     match reply.stop() {
         StopReason::ToolUse => "tool_calls",
         StopReason::MaxTokens => "length",
-        StopReason::Refusal if !has_words => "content_filter",
+        StopReason::Refusal if !has_text => "content_filter",
         _ => "stop",
     }
 }
@@ -306,9 +311,9 @@ fn usage(usage: &Usage) -> Value {
 fn check_tools(root: &Field<'_>) -> Result<bool, RequestError> {
     let Some(tools) = root.get("tools") else {
         return match ["parallel_tool_calls", "tool_choice"].iter().find_map(|key| root.get(key)) {
-            Some(spot) => Err(spot.refuse(format!(
+            Some(field) => Err(field.refuse(format!(
                 "Invalid value for '{0}': '{0}' is only allowed when 'tools' are specified.",
-                spot.path
+                field.path
             ))),
             None => Ok(false),
         };
@@ -329,7 +334,7 @@ fn check_tools(root: &Field<'_>) -> Result<bool, RequestError> {
         let name = function.require("name")?;
         name.name(usize::MAX)?;
         name.max_chars(64)?;
-        function.get("description").map(|words| words.str()).transpose()?;
+        function.get("description").map(|text| text.str()).transpose()?;
         function.get("parameters").map(|schema| schema.object()).transpose()?;
         function.get("strict").map(|strict| strict.bool()).transpose()?;
     }
@@ -337,8 +342,7 @@ fn check_tools(root: &Field<'_>) -> Result<bool, RequestError> {
 }
 
 fn check_thinking(root: &Field<'_>, model: &str, has_tools: bool) -> Result<(), RequestError> {
-    let known = efforts(model);
-    let thinks = known.is_some_and(|efforts| !efforts.is_empty());
+    let thinks = efforts(model).is_some_and(|efforts| !efforts.is_empty());
     if thinks && root.get("max_tokens").is_some() {
         return Err(RequestError::bad_request(
             "Unsupported parameter: 'max_tokens' is not supported with this model. Use \
@@ -348,7 +352,7 @@ fn check_thinking(root: &Field<'_>, model: &str, has_tools: bool) -> Result<(), 
         .with_param("max_tokens"));
     }
     for key in ["max_tokens", "max_completion_tokens"] {
-        match root.get(key).map(|most| most.int()).transpose()? {
+        match root.get(key).map(|limit| limit.int()).transpose()? {
             Some(0) => {
                 let message = format!("Invalid '{key}': integer below minimum value.");
                 return Err(RequestError::bad_request(message).with_param(key));
@@ -389,12 +393,12 @@ pub(super) fn check_effort(effort: &Field<'_>, model: &str) -> Result<(), Reques
         ))
         .with_code("unsupported_parameter")
         .with_param(effort.path.clone())),
-        Some(known) if !known.contains(&word) => {
-            let known = known.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>();
+        Some(supported) if !supported.contains(&word) => {
+            let supported = supported.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>();
             Err(RequestError::bad_request(format!(
                 "Unsupported value: '{word}' is not supported with the '{model}' model. Supported \
                  values are: {}.",
-                known.join(", ")
+                supported.join(", ")
             ))
             .with_code("unsupported_value")
             .with_param(effort.path.clone()))
@@ -437,7 +441,10 @@ fn check_content(content: &Field<'_>, role: &str) -> Result<(), RequestError> {
                 part.allow_keys(&["type", "image_url", "prompt_cache_breakpoint"])?;
                 let image = part.require("image_url")?;
                 image.allow_keys(&["url", "detail"])?;
-                image.get("detail").map(|it| it.one_of(&["auto", "low", "high"])).transpose()?;
+                image
+                    .get("detail")
+                    .map(|detail| detail.one_of(&["auto", "low", "high"]))
+                    .transpose()?;
                 image_url(&image.require("url")?)?;
             }
             "image_url" => {

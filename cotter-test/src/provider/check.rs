@@ -141,18 +141,18 @@ impl<'v> Field<'v> {
     }
 
     /// A name of letters, digits, `_` and `-`, not too long.
-    pub(super) fn name(&self, most: usize) -> Result<&'v str, RequestError> {
+    pub(super) fn name(&self, max: usize) -> Result<&'v str, RequestError> {
         let name = self.str()?;
         let is_plain = |char: char| char.is_ascii_alphanumeric() || char == '_' || char == '-';
-        if name.chars().all(is_plain) && !name.is_empty() && name.len() <= most {
+        if name.chars().all(is_plain) && !name.is_empty() && name.len() <= max {
             return Ok(name);
         }
-        Err(match (self.provider, most) {
+        Err(match (self.provider, max) {
             (Provider::Anthropic, usize::MAX) => {
                 self.refuse("String should match pattern '^[a-zA-Z0-9_-]+$'")
             }
             (Provider::Anthropic, _) => {
-                self.refuse(format!("String should match pattern '^[a-zA-Z0-9_-]{{1,{most}}}$'"))
+                self.refuse(format!("String should match pattern '^[a-zA-Z0-9_-]{{1,{max}}}$'"))
             }
             (Provider::OpenAi, _) => RequestError::bad_request(format!(
                 "Invalid '{}': string does not match pattern. Expected a string that matches the \
@@ -165,13 +165,13 @@ impl<'v> Field<'v> {
     }
 
     /// A text of at most that many characters.
-    pub(super) fn max_chars(&self, most: usize) -> Result<&'v str, RequestError> {
+    pub(super) fn max_chars(&self, max: usize) -> Result<&'v str, RequestError> {
         let text = self.str()?;
-        if text.chars().count() <= most {
+        if text.chars().count() <= max {
             return Ok(text);
         }
         let message = format!(
-            "Invalid '{}': string too long. Expected a string with maximum length {most}, but got a \
+            "Invalid '{}': string too long. Expected a string with maximum length {max}, but got a \
              string with length {} instead.",
             self.path,
             text.chars().count()

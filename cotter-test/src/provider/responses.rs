@@ -11,7 +11,7 @@ use cotter::{
 use serde_json::{Value, json};
 
 use super::{
-    Keys, Received, Rendered, SentReply, Turn, Wire,
+    Keys, ReceivedRequest, ReplyEvents, SentReply, Turn, Wire,
     answer::{Part, Reply, Thought, chunks_of_seven, words},
     chat,
     check::{Field, Provider, RequestError, image_url},
@@ -56,7 +56,7 @@ const INCLUDES: &[&str] = &[
     "message.input_image.image_url",
 ];
 const LONGEST_ID: usize = 64;
-const FEWEST_TOKENS: u64 = 16;
+const MIN_TOKENS: u64 = 16;
 
 /// The dialect.
 pub(super) struct Responses;
@@ -70,15 +70,20 @@ impl Wire for Responses {
         "/responses"
     }
 
-    fn check_head(&self, request: &Received, keys: &Keys) -> Result<(), RequestError> {
+    fn check_head(&self, request: &ReceivedRequest, keys: &Keys) -> Result<(), RequestError> {
         chat::check_bearer(request, keys)
     }
 
-    fn check(&self, _: &Received, body: &Value, _: &[SentReply]) -> Result<(), RequestError> {
+    fn check(
+        &self,
+        _: &ReceivedRequest,
+        body: &Value,
+        _: &[SentReply],
+    ) -> Result<(), RequestError> {
         let root = Field::root(body, Provider::OpenAi);
         root.allow_keys(FIELDS)?;
         let model = root.require("model")?.str()?;
-        root.get("instructions").map(|words| words.str()).transpose()?;
+        root.get("instructions").map(|text| text.str()).transpose()?;
         for flag in ["store", "parallel_tool_calls"] {
             root.get(flag).map(|flag| flag.bool()).transpose()?;
         }
@@ -89,12 +94,12 @@ impl Wire for Responses {
         for include in root.get("include").map_or(Ok(vec![]), |include| include.items())? {
             include.one_of(INCLUDES)?;
         }
-        if let Some(most) = root.get("max_output_tokens") {
-            let tokens = most.int()?;
-            if tokens < FEWEST_TOKENS {
+        if let Some(max_tokens) = root.get("max_output_tokens") {
+            let tokens = max_tokens.int()?;
+            if tokens < MIN_TOKENS {
                 return Err(RequestError::bad_request(format!(
                     "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= \
-                     {FEWEST_TOKENS}, but got {tokens} instead."
+                     {MIN_TOKENS}, but got {tokens} instead."
                 ))
                 .with_code("integer_below_min_value")
                 .with_param("max_output_tokens"));
@@ -115,7 +120,7 @@ impl Wire for Responses {
         check_order(&items)
     }
 
-    fn reply(&self, reply: &Reply, turn: &Turn<'_>) -> Rendered {
+    fn reply(&self, reply: &Reply, turn: &Turn<'_>) -> ReplyEvents {
         let mut stream = StreamBuilder::of(turn);
         stream.push_event("response.created", json!({"response": stream.response("in_progress")}));
         stream.push_event(
@@ -129,11 +134,11 @@ impl Wire for Responses {
         }
         let body = std::mem::take(&mut stream.events);
         stream.end(reply);
-        Rendered { body, end: stream.events }
+        ReplyEvents { body, end: stream.events }
     }
 
-    fn refusal(&self, refused: &RequestError) -> Value {
-        chat::refusal(refused)
+    fn refusal(&self, error: &RequestError) -> Value {
+        chat::refusal(error)
     }
 
     fn failure(&self, status: u16) -> RequestError {
@@ -335,7 +340,7 @@ impl<'r> StreamBuilder<'r> {
             && !reply
                 .parts
                 .iter()
-                .any(|part| matches!(part, Part::Refusal(words) if !words.is_empty()));
+                .any(|part| matches!(part, Part::Refusal(text) if !text.is_empty()));
         let reason = match reply.stop() {
             StopReason::MaxTokens => Some("max_output_tokens"),
             _ if filtered => Some("content_filter"),
@@ -386,7 +391,7 @@ fn check_tools(root: &Field<'_>) -> Result<(), RequestError> {
         let name = tool.require("name")?;
         name.name(usize::MAX)?;
         name.max_chars(128)?;
-        tool.get("description").map(|words| words.str()).transpose()?;
+        tool.get("description").map(|text| text.str()).transpose()?;
         let schema = tool.require("parameters")?;
         schema.object()?;
         tool.get("strict").map(|strict| strict.bool()).transpose()?;
@@ -456,12 +461,12 @@ fn check_item(item: &Field<'_>, is_stored: bool) -> Result<(), RequestError> {
 
 fn check_id(item: &Field<'_>, prefix: &str) -> Result<(), RequestError> {
     let Some(id) = item.get("id") else { return Ok(()) };
-    let word = id.max_chars(LONGEST_ID)?;
-    if word.starts_with(&format!("{prefix}_")) {
+    let text = id.max_chars(LONGEST_ID)?;
+    if text.starts_with(&format!("{prefix}_")) {
         return Ok(());
     }
     Err(RequestError::bad_request(format!(
-        "Invalid '{}': '{word}'. Expected an ID that begins with '{prefix}'.",
+        "Invalid '{}': '{text}'. Expected an ID that begins with '{prefix}'.",
         id.path
     ))
     .with_code("invalid_value")
@@ -549,7 +554,7 @@ fn check_thought(item: &Field<'_>, is_stored: bool) -> Result<(), RequestError> 
 /// Checks that every call has an output after it, and every output a call before it.
 fn check_pairs(items: &[Field<'_>]) -> Result<(), RequestError> {
     let mut open: Vec<&str> = vec![];
-    let refused = |message: String| Err(RequestError::bad_request(message).with_param("input"));
+    let refuse = |message: String| Err(RequestError::bad_request(message).with_param("input"));
     for item in items {
         let id = item.value["call_id"].as_str().unwrap_or_default();
         match item.value["type"].as_str() {
@@ -558,14 +563,14 @@ fn check_pairs(items: &[Field<'_>]) -> Result<(), RequestError> {
                 Some(at) => _ = open.remove(at),
                 None => {
                     let message = "No tool call found for function call output with call_id";
-                    return refused(format!("{message} {id}."));
+                    return refuse(format!("{message} {id}."));
                 }
             },
             _ => {}
         }
     }
     match open.first() {
-        Some(id) => refused(format!("No tool output found for function call {id}.")),
+        Some(id) => refuse(format!("No tool output found for function call {id}.")),
         None => Ok(()),
     }
 }

@@ -22,7 +22,7 @@ use tokio::{
 };
 
 use super::{
-    Received, SentReply, Shared, State, Turn,
+    ReceivedRequest, SentReply, Shared, State, Turn,
     answer::{After, Answer, AnswerBody, Cut, Reply},
     check::RequestError,
 };
@@ -35,13 +35,13 @@ const MAX_BODY: usize = 64 * 1024 * 1024;
 /// Serves until the provider is dropped.
 pub(super) fn run(listener: StdListener, shared: Arc<Shared>) {
     let runtime = Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.expect("this machine has room for a runtime");
+    let runtime = runtime.expect("a runtime starts");
     let local = LocalSet::new();
     let mut over = shared.is_over.subscribe();
     runtime.block_on(local.run_until(async move {
-        let listening = pin!(listen(listener, shared));
+        let listener_task = pin!(listen(listener, shared));
         let over = pin!(over.wait_for(|is_over| *is_over));
-        select(listening, over).await;
+        select(listener_task, over).await;
     }));
 }
 
@@ -99,8 +99,8 @@ impl Connection {
             // Notice a client that leaves while it is being answered.
             let Connection { shared, incoming, outgoing, .. } = &mut self;
             let wait_for_close = pin!(incoming.wait_for_close());
-            let delivered = pin!(deliver(outgoing, plan, shared));
-            match select(delivered, wait_for_close).await {
+            let delivery = pin!(deliver(outgoing, plan, shared));
+            match select(delivery, wait_for_close).await {
                 Either::Left((Ok(NextStep::Next), _)) if keeps_open => {}
                 Either::Left((Ok(NextStep::Next | NextStep::Close), _)) => break NextStep::Close,
                 Either::Left((Ok(NextStep::Reset), _)) => break NextStep::Reset,
@@ -120,7 +120,7 @@ impl Connection {
 
 impl Incoming {
     /// The next request; `None` at the end of the connection.
-    async fn request(&mut self) -> io::Result<Option<Received>> {
+    async fn request(&mut self) -> io::Result<Option<ReceivedRequest>> {
         let head = loop {
             if let Some(end) = find(&self.buffer, b"\r\n\r\n") {
                 let head: Vec<u8> = self.buffer.drain(..end + 4).collect();
@@ -136,7 +136,7 @@ impl Incoming {
         let headers = lines.filter_map(|line| line.split_once(':'));
         let headers = headers
             .map(|(name, value)| (name.trim().to_ascii_lowercase(), value.trim().to_owned()));
-        let mut request = Received {
+        let mut request = ReceivedRequest {
             method: method.to_owned(),
             path: path.to_owned(),
             headers: headers.collect(),
@@ -159,7 +159,7 @@ impl Incoming {
             let line = self.line().await?;
             let size = line.split(';').next().unwrap_or_default().trim();
             let size =
-                usize::from_str_radix(size, 16).map_err(|_| invalid_data("a chunk has a size"))?;
+                usize::from_str_radix(size, 16).map_err(|_| invalid_data("a chunk has no size"))?;
             if size == 0 {
                 while !self.line().await?.is_empty() {}
                 return Ok(body);
@@ -176,18 +176,18 @@ impl Incoming {
                 return Ok(String::from_utf8_lossy(&line[..end]).into_owned());
             }
             if !self.read_more().await? {
-                return Err(invalid_data("a line ends"));
+                return Err(invalid_data("a line does not end"));
             }
         }
     }
 
     async fn read_bytes(&mut self, bytes: usize) -> io::Result<Vec<u8>> {
         if bytes > MAX_BODY {
-            return Err(invalid_data("a body has an end"));
+            return Err(invalid_data("a body is too long"));
         }
         while self.buffer.len() < bytes {
             if !self.read_more().await? {
-                return Err(invalid_data("a body is whole"));
+                return Err(invalid_data("a body is cut off"));
             }
         }
         Ok(self.buffer.drain(..bytes).collect())
@@ -206,12 +206,12 @@ impl Incoming {
     }
 }
 
-fn invalid_data(what: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, what)
+fn invalid_data(message: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
-fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
-    bytes.windows(what.len()).position(|window| window == what)
+fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+    bytes.windows(wanted.len()).position(|window| window == wanted)
 }
 
 /// The bytes to send, in order, and the point where they are cut off.
@@ -225,7 +225,7 @@ struct Plan {
 }
 
 /// Decides the answer to a request and records the request.
-fn answer(shared: &Shared, mut request: Received) -> Plan {
+fn answer(shared: &Shared, mut request: ReceivedRequest) -> Plan {
     let wire = shared.dialect.wire();
     let body = request.json();
     let checked = {
@@ -247,11 +247,11 @@ fn answer(shared: &Shared, mut request: Received) -> Plan {
     });
     let answer = match answer {
         Ok(answer) => answer,
-        Err(refused) => {
-            request.refused = Some(refused.message.clone());
+        Err(error) => {
+            request.refused = Some(error.message.clone());
             shared.change(|state| state.requests.push(request));
-            let body = wire.refusal(&refused).to_string().into_bytes();
-            return short_response(refused.status, &[], body);
+            let body = wire.refusal(&error).to_string().into_bytes();
+            return short_response(error.status, &[], body);
         }
     };
     let number = shared.change(|state| {
@@ -274,7 +274,7 @@ fn sent_reply(reply: &Reply, body: &Value) -> SentReply {
 }
 
 /// True if the request is for the list of models.
-fn is_model_list(shared: &Shared, request: &Received) -> bool {
+fn is_model_list(shared: &Shared, request: &ReceivedRequest) -> bool {
     let path = request.path.split('?').next().unwrap_or_default();
     request.method == "GET" && path == format!("{}/models", base(shared))
 }
@@ -290,7 +290,7 @@ fn base(shared: &Shared) -> &'static str {
 fn check(
     shared: &Shared,
     state: &State,
-    request: &Received,
+    request: &ReceivedRequest,
     body: &Value,
 ) -> Result<(), RequestError> {
     let wire = shared.dialect.wire();
@@ -327,8 +327,9 @@ fn plan(shared: &Shared, answer: Answer, turn: &Turn<'_>) -> Plan {
             return Plan { head: vec![], pieces, cut, next: NextStep::Close };
         }
         AnswerBody::Status { status, body } => {
-            let own = || wire.refusal(&wire.failure(*status)).to_string().into_bytes();
-            let plan = short_response(*status, &answer.headers, body.clone().unwrap_or_else(own));
+            let default_body = || wire.refusal(&wire.failure(*status)).to_string().into_bytes();
+            let plan =
+                short_response(*status, &answer.headers, body.clone().unwrap_or_else(default_body));
             let piece_of = |after| usize::from(after != After::Nothing);
             return Plan { cut: answer.cut.map(|(after, cut)| (piece_of(after), cut)), ..plan };
         }
@@ -408,7 +409,7 @@ fn stream_response(
     at: Option<(Option<usize>, Cut)>,
 ) -> Plan {
     let mut headers = vec![("transfer-encoding".to_owned(), "chunked".to_owned())];
-    let has_header = |name: &str| answer.headers.iter().any(|(known, _)| known == name);
+    let has_header = |name: &str| answer.headers.iter().any(|(key, _)| key == name);
     if !has_header("content-type") {
         headers.push(("content-type".into(), "text/event-stream; charset=utf-8".into()));
     }

@@ -9,13 +9,13 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::Agent;
-//! use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+//! use cotter_test::{PersonAnswer, Scripted, ScriptedUi, Step, transcript};
 //! use cotter_tools::agents::ask_user::AskUser;
 //! use serde_json::json;
 //!
 //! let question = json!({"question": "Which branch?", "options": ["main", "next"]});
 //! let model = Scripted::new([Step::call("ask_user", question), Step::text("next it is.")]);
-//! let person = ScriptedUi::new([Said::Choice(1)]);
+//! let person = ScriptedUi::new([PersonAnswer::Choice(1)]);
 //! let agent = Agent::builder(model).ui(person).hook(AskUser::default()).build()?;
 //! agent.process_request("Merge it.").await?;
 //! let shown = transcript(&agent.main_session().await?);
@@ -47,10 +47,10 @@ const COLUMNS: usize = 72;
 
 const OTHER: &str = "Something else";
 
-const NO_PERSON: &str = "Nobody is there to be asked. Do not ask again: take what is most likely \
-    meant, and say that you did.";
-const NO_ANSWER: &str = "The person did not answer. Do not ask the same again: go on with what is \
-    most likely meant and say so, or say what you need to know.";
+const NO_PERSON: &str = "There is no person to ask. Do not ask again: choose the most likely \
+    meaning, and say that you did.";
+const NO_ANSWER: &str = "The person did not answer. Do not ask the same again: continue with the \
+    most likely meaning and say so, or say what you need to know.";
 
 /// The tool `ask_user`.
 pub struct AskUser {
@@ -73,9 +73,10 @@ impl AskUser {
 impl Hook for AskUser {
     fn schema(&self) -> Vec<ToolSpec> {
         let description = "Ask the person a question and wait for the answer. Use it where you \
-            cannot go on without a decision that is theirs, not for what you can find out. With \
+            cannot continue without their decision, not for facts that you can find out. With \
             `options` they choose one, or several with `multiple`; they can always answer in their \
-            own words instead. An answer is no permission: what needs one is asked for by itself.";
+            own words instead. An answer is not a permission: calls that need one are asked \
+            about separately.";
         let schema = json!({
             "type": "object",
             "properties": {
@@ -126,19 +127,19 @@ struct UserQuestion<'a> {
 
 impl<'a> UserQuestion<'a> {
     fn read(input: &'a Value) -> Result<Self, ToolError> {
-        let wrong = |words: &str| Err(ToolError::new(ToolErrorKind::InvalidArgs, words));
+        let invalid = |message: &str| Err(ToolError::new(ToolErrorKind::InvalidArgs, message));
         let question = input["question"].as_str().unwrap_or_default();
         if question.trim().is_empty() {
-            return wrong("the question is empty");
+            return invalid("the question is empty");
         }
         let options = input["options"].as_array().map(Vec::as_slice).unwrap_or_default();
         let options: Vec<_> = options.iter().filter_map(Value::as_str).map(str::trim).collect();
         if options.iter().any(|option| option.is_empty()) {
-            return wrong("an option is empty");
+            return invalid("an option is empty");
         }
         let is_duplicate = |(at, option): (usize, &&str)| options[..at].contains(option);
         if options.iter().enumerate().any(is_duplicate) {
-            return wrong("two options are the same");
+            return invalid("two options are the same");
         }
         Ok(UserQuestion {
             question,
@@ -151,8 +152,8 @@ impl<'a> UserQuestion<'a> {
     async fn ask(&self, cx: &Cx) -> Option<UserAnswer> {
         let title = title(cx.agent_id(), self.question);
         if self.options.is_empty() {
-            let said = cx.input(&title).await;
-            return Some(UserAnswer { chosen: vec![], said: Some(said?) });
+            let text = cx.input(&title).await;
+            return Some(UserAnswer { chosen: vec![], text: Some(text?) });
         }
         let shown = self.options.iter().map(|option| text::show_line(option).into_owned());
         let shown: Vec<_> = shown.chain([OTHER.to_owned()]).collect();
@@ -164,8 +165,8 @@ impl<'a> UserQuestion<'a> {
         let wants_other = indexes.last() == Some(&self.options.len());
         indexes.retain(|index| *index < self.options.len());
         let chosen = indexes.into_iter().map(|index| self.options[index].to_owned()).collect();
-        let said = if wants_other { Some(cx.input(&title).await?) } else { None };
-        Some(UserAnswer { chosen, said })
+        let text = if wants_other { Some(cx.input(&title).await?) } else { None };
+        Some(UserAnswer { chosen, text })
     }
 }
 
@@ -188,21 +189,22 @@ fn title(agent: &str, question: &str) -> String {
 /// The person's answer.
 struct UserAnswer {
     chosen: Vec<String>,
-    said: Option<String>,
+    /// The answer in the person's own words.
+    text: Option<String>,
 }
 
 impl UserAnswer {
     fn into_output(self) -> ToolOutput {
         let quoted: Vec<_> = self.chosen.iter().map(|option| format!("\"{option}\"")).collect();
-        let said = self.said.as_deref().map(str::trim);
-        let words = match (quoted.join(" and "), said) {
+        let text = self.text.as_deref().map(str::trim);
+        let message = match (quoted.join(" and "), text) {
             (chosen, None) => format!("The person chose {chosen}."),
             (chosen, Some("")) if chosen.is_empty() => "The person left the answer empty.".into(),
             (chosen, Some("")) => format!("The person chose {chosen}."),
-            (chosen, Some(said)) if chosen.is_empty() => format!("The person said: {said}"),
-            (chosen, Some(said)) => format!("The person chose {chosen}, and said: {said}"),
+            (chosen, Some(text)) if chosen.is_empty() => format!("The person said: {text}"),
+            (chosen, Some(text)) => format!("The person chose {chosen}, and said: {text}"),
         };
-        let render_data = Some(json!({"chosen": self.chosen, "said": said}));
-        ToolOutput { content: words.into(), render_data }
+        let render_data = Some(json!({"chosen": self.chosen, "said": text}));
+        ToolOutput { content: message.into(), render_data }
     }
 }

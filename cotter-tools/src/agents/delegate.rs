@@ -99,7 +99,7 @@ async fn delegate(call: &Permit) -> Result<ToolOutput, ToolError> {
         shares.map_err(|error| ToolError::new(ToolErrorKind::Unavailable, error.message))?;
     let work = tasks.into_iter().zip(shares).enumerate().map(|(at, (task, share))| {
         let controls = controls.clone();
-        async move { (at, task.work(&controls, share).await) }
+        async move { (at, task.run(&controls, share).await) }
     });
     // All tasks are polled here: dropping this call ends them.
     let mut done: Vec<_> = stream::iter(work).buffer_unordered(MAX_PARALLEL).collect().await;
@@ -125,19 +125,19 @@ struct TaskResult {
 }
 
 fn read(input: &Value, subagents: &[SmolStr]) -> Result<Vec<DelegateTask>, ToolError> {
-    let wrong = |words: String| ToolError::new(ToolErrorKind::InvalidArgs, words);
+    let invalid = |message: String| ToolError::new(ToolErrorKind::InvalidArgs, message);
     if subagents.is_empty() {
-        let words = "there are no subagents here to give a task to";
-        return Err(ToolError::new(ToolErrorKind::Unavailable, words));
+        let message = "there are no subagents here to give a task to";
+        return Err(ToolError::new(ToolErrorKind::Unavailable, message));
     }
     let tasks = input["tasks"].as_array().map(Vec::as_slice).unwrap_or_default();
     if tasks.is_empty() {
-        return Err(wrong("no tasks provided".into()));
+        return Err(invalid("no tasks provided".into()));
     }
     let task = |(at, task): (usize, &Value)| {
         let prompt = task["prompt"].as_str().unwrap_or_default().to_owned();
         if prompt.trim().is_empty() {
-            return Err(wrong(format!("task {} has an empty prompt", at + 1)));
+            return Err(invalid(format!("task {} has an empty prompt", at + 1)));
         }
         let agent = match (task["agent"].as_str(), subagents) {
             (Some(name), _) => name.into(),
@@ -145,7 +145,7 @@ fn read(input: &Value, subagents: &[SmolStr]) -> Result<Vec<DelegateTask>, ToolE
             (None, all) if all.iter().any(|name| name == DEFAULT_AGENT) => DEFAULT_AGENT.into(),
             (None, all) => {
                 let all = all.join(", ");
-                return Err(wrong(format!("task {} names no agent. Use one of: {all}.", at + 1)));
+                return Err(invalid(format!("task {} names no agent. Use one of: {all}.", at + 1)));
             }
         };
         let turns = task["max_turns"].as_u64().map(|turns| turns.try_into().unwrap_or(u32::MAX));
@@ -158,7 +158,7 @@ fn read(input: &Value, subagents: &[SmolStr]) -> Result<Vec<DelegateTask>, ToolE
 }
 
 impl DelegateTask {
-    async fn work(self, controls: &Controls, share: BudgetShare) -> TaskResult {
+    async fn run(self, controls: &Controls, share: BudgetShare) -> TaskResult {
         let controls = controls.with_budget_share(&share);
         let done = controls.invoke_subagent(&self.agent, &self.prompt).await;
         // The result of `invoke_subagent` is JSON; a hook may have replaced it by other text.
@@ -174,42 +174,43 @@ impl DelegateTask {
 }
 
 fn text_at(text: &str, pointer: &str) -> Option<String> {
-    let shape: Value = serde_json::from_str(text).ok()?;
-    Some(shape.pointer(pointer)?.as_str()?.to_owned())
+    let value: Value = serde_json::from_str(text).ok()?;
+    Some(value.pointer(pointer)?.as_str()?.to_owned())
 }
 
-/// All answers for the model, each cut to its share of the room; uncut for renderers if one was
-/// cut.
+/// All answers for the model, each cut to its share of `ANSWER_BYTES`. If one was cut, renderers
+/// get all of them uncut.
 fn report(answers: &[TaskResult]) -> Result<ToolOutput, ToolError> {
-    let room = ANSWER_BYTES / answers.len().max(1);
-    let rows = |room: usize| -> Vec<Value> {
+    let max_bytes = ANSWER_BYTES / answers.len().max(1);
+    let rows = |max_bytes: usize| -> Vec<Value> {
         let row = |(at, TaskResult { agent, answer }): (usize, &TaskResult)| match answer {
             Ok(content) => json!({
-                "task": at + 1, "agent": agent, "status": "success", "content": cut(content, room),
+                "task": at + 1, "agent": agent, "status": "success", "content": cut(content, max_bytes),
             }),
             Err(message) => json!({
-                "task": at + 1, "agent": agent, "status": "error", "message": cut(message, room),
+                "task": at + 1, "agent": agent, "status": "error", "message": cut(message, max_bytes),
             }),
         };
         answers.iter().enumerate().map(row).collect()
     };
     let is_cut = answers.iter().any(|answer| {
-        let (Ok(words) | Err(words)) = &answer.answer;
-        words.len() > room
+        let (Ok(text) | Err(text)) = &answer.answer;
+        text.len() > max_bytes
     });
     if answers.iter().all(|answer| answer.answer.is_err()) {
-        let data = json!({"status": "error", "message": "no task succeeded", "data": rows(room)});
+        let data =
+            json!({"status": "error", "message": "no task succeeded", "data": rows(max_bytes)});
         return Err(ToolError::failed(data.to_string()));
     }
-    let data = json!({"status": "success", "data": rows(room)});
+    let data = json!({"status": "success", "data": rows(max_bytes)});
     let render_data = is_cut.then(|| json!({"tasks": rows(usize::MAX)}));
     Ok(ToolOutput { content: data.to_string().into(), render_data })
 }
 
-fn cut(words: &str, room: usize) -> String {
-    if words.len() <= room {
-        return words.to_owned();
+fn cut(text: &str, max_bytes: usize) -> String {
+    if text.len() <= max_bytes {
+        return text.to_owned();
     }
-    let end = words.floor_char_boundary(room);
-    format!("{}… [{} bytes left out]", &words[..end], words.len() - end)
+    let end = text.floor_char_boundary(max_bytes);
+    format!("{}… [{} bytes left out]", &text[..end], text.len() - end)
 }

@@ -1,8 +1,8 @@
 //! The tool `bash_background`: commands that outlive their call, each with a name, a log and an
 //! end.
 //!
-//! Nobody may watch a process, so news about it is reported without being asked for: with the next
-//! request to the model, and when a run or the session ends.
+//! News about a process is reported without a call: with the next request to the model, and when a
+//! run or the session ends.
 
 pub(crate) mod process;
 
@@ -65,14 +65,14 @@ pub fn background(runner: Runner) -> impl FnOnce(&mut Registry) {
         let after = named("background-end", move |_: &SessionEndEvent, cx: &Cx| {
             reporting.report_news(cx, true)
         });
-        let what = "Tells what background processes did that nobody approved.";
-        registry.observe(ModelPre, before.description(what).quiet());
-        registry.observe(SessionEnd, after.description(what).quiet());
+        let description = "Reports unapproved changes by background processes.";
+        registry.observe(ModelPre, before.description(description).quiet());
+        registry.observe(SessionEnd, after.description(description).quiet());
         let approving = processes.clone();
         let approved = named("background-approvals", move |event: &ToolPostEvent, cx: &Cx| {
             approving.approve(event, cx)
         })
-        .description("What a call was approved to write is no background process's doing.")
+        .description("Records the protected paths that a call was approved to write.")
         .tools(["write", "edit", "bash", "bash_background"]);
         registry.observe(ToolPost, approved.quiet());
         registry.tool(Background { spec: spec(), runner, processes });
@@ -171,9 +171,9 @@ impl Processes {
 fn spec() -> ToolSpec {
     ToolSpec::new(
         "bash_background",
-        "Start a bash command line that goes on after the call, such as a server or a watcher, and look \
-         after it. `start` needs `command` (and may have `name` and `cwd`), `log` shows the end of what \
-         it said, `stop` ends it with all it started, `list` shows all. At most 8 run at a time; they \
+        "Start a bash command line that keeps running after the call, such as a server or a watcher, and \
+         look after it. `start` needs `command` (and may have `name` and `cwd`), `log` shows the end of \
+         its output, `stop` ends it with all it started, `list` shows all. At most 8 run at a time; they \
          end with the session.",
         json!({
             "type": "object",
@@ -210,8 +210,8 @@ impl Tool for Background {
             let session = permit.cx().session_id().to_owned();
             let name = permit.input()["name"].as_str().map(str::to_owned);
             let require_name = || {
-                let words = "`name` is needed: `list` shows the names";
-                name.clone().ok_or_else(|| ToolError::new(ToolErrorKind::InvalidArgs, words))
+                let message = "`name` is needed: `list` shows the names";
+                name.clone().ok_or_else(|| ToolError::new(ToolErrorKind::InvalidArgs, message))
             };
             match permit.input()["action"].as_str().unwrap_or_default() {
                 "start" => self.start(&permit, (session, name)).await,
@@ -232,7 +232,7 @@ impl Background {
         let Some(command) = permit.input()["command"].as_str() else {
             return Err(ToolError::new(
                 ToolErrorKind::InvalidArgs,
-                "`command` is needed to start one",
+                "`command` is needed to start a process",
             ));
         };
         let name = self.free_name(&session, name)?;
@@ -244,8 +244,8 @@ impl Background {
             self.new_log(&session, &name).map_err(|cause| ToolError::failed(cause.to_string()))?;
         // A process started after a secret was read was approved with this in mind.
         let secret = permit.cx().secret_read_token();
-        let ends = permit.facts().reaches_out() && !secret.is_cancelled();
-        let secret = ends.then(|| secret.clone());
+        let ends_on_secret = permit.facts().reaches_out() && !secret.is_cancelled();
+        let secret = ends_on_secret.then(|| secret.clone());
         let process = BackgroundProcess::start(command, log, job, (&self.runner, secret)).await?;
         let (path, mut ended) = (process.log.clone(), process.ended.clone());
         self.processes.report_news(permit.cx(), false);
@@ -283,18 +283,18 @@ impl Background {
             }
             Some(name) => Ok(name),
             None => {
-                let known =
+                let is_taken =
                     |name: &String| processes.contains_key(&(session.to_owned(), name.clone()));
                 let mut names = (1..).map(|number| format!("p{number}"));
-                Ok(names.find(|name| !known(name)).unwrap_or_default())
+                Ok(names.find(|name| !is_taken(name)).unwrap_or_default())
             }
         }
     }
 
     fn new_log(&self, session: &str, name: &str) -> io::Result<(PathBuf, File)> {
         let folder = self.runner.logs()?;
-        let plain: String = session.chars().filter(char::is_ascii_alphanumeric).collect();
-        let mut names = (1..).map(|number| folder.join(format!("{plain}-{name}-{number}.log")));
+        let session: String = session.chars().filter(char::is_ascii_alphanumeric).collect();
+        let mut names = (1..).map(|number| folder.join(format!("{session}-{name}-{number}.log")));
         let path = names.find(|path| !path.exists()).unwrap_or_default();
         let file = File::create_new(&path)?;
         Ok((path, file))
@@ -323,7 +323,7 @@ impl Background {
 
     fn list(&self, session: &str) -> String {
         let processes = self.processes.lock();
-        let own = processes.iter().filter(|((of, _), _)| of == session);
+        let own = processes.iter().filter(|((owner, _), _)| owner == session);
         let lines: Vec<_> = own
             .map(|((_, name), process)| format!("{} — {}", process.status(name), process.command))
             .collect();

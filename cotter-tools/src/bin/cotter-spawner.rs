@@ -1,8 +1,9 @@
-//! A spawner as its own program, for programs that cannot be their own: a script's host, a test.
+//! The spawner as its own program, for hosts that cannot be their own spawner: a script's host, a
+//! test.
 
 fn main() {
     #[cfg(unix)]
     cotter_tools::process::serve_if_asked();
-    eprintln!("error: this program is started by a runner of commands, not by hand");
+    eprintln!("error: cotter-spawner is started by Cotter, not by hand");
     std::process::exit(2);
 }

@@ -28,7 +28,7 @@ const DEVICES: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty"];
 /// Checks that this kernel has the needed features.
 pub(crate) fn check() -> Result<(), String> {
     ruleset(Network::Off).map_err(|_| {
-        "this kernel has no Landlock, or too old a one (Linux 6.2 is needed)".to_owned()
+        "this kernel has no Landlock, or its Landlock is too old (Linux 6.2 is needed)".to_owned()
     })?;
     filter::check()
 }
@@ -107,7 +107,7 @@ impl Confinement {
         // Mounts hide the target of a link. The link itself could be replaced, so it counts as
         // closed in both cases.
         let is_inside = |closed: &&PathBuf| {
-            let is_link = || closed.symlink_metadata().is_ok_and(|about| about.is_symlink());
+            let is_link = || closed.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
             closed.starts_with(path) && (!is_mounted || is_link())
         };
         if !self.closed.iter().any(|closed| is_inside(&closed)) {
@@ -117,7 +117,7 @@ impl Confinement {
         let mut rules = open(rules, path, AccessFs::ReadDir.into())?;
         for entry in entries(path) {
             // A link is not opened for its target.
-            let link = entry.symlink_metadata().is_ok_and(|about| about.is_symlink());
+            let link = entry.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
             if !link && !self.closed.contains(&entry) {
                 rules = self.open(rules, &entry, access, is_mounted)?;
             }
@@ -126,14 +126,14 @@ impl Confinement {
     }
 }
 
-/// Rules that open the system for reading, each path by `open_one`.
+/// Rules that open the system for reading, each path by `open_path`.
 fn with_system(
     network: Network,
-    open_one: impl Fn(RulesetCreated, &Path) -> Result<RulesetCreated, RulesetError>,
+    open_path: impl Fn(RulesetCreated, &Path) -> Result<RulesetCreated, RulesetError>,
 ) -> Result<RulesetCreated, RulesetError> {
     let mut rules = ruleset(network)?;
     for path in system() {
-        rules = open_one(rules, path)?;
+        rules = open_path(rules, path)?;
     }
     for device in DEVICES {
         rules = open(rules, Path::new(device), AccessFs::WriteFile | AccessFs::ReadFile)?;

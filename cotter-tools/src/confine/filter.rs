@@ -67,10 +67,10 @@ pub(crate) fn apply(calls: SyscallSet, network: Network) -> Result<(), String> {
     let length = u16::try_from(steps.len()).map_err(|_| "seccomp: too long a program")?;
     let program = libc::sock_fprog { len: length, filter: steps.as_ptr().cast_mut() };
     // SAFETY: the program has the given length, and the kernel copies it.
-    let done = unsafe {
+    let result = unsafe {
         libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const program)
     };
-    if done == 0 { Ok(()) } else { Err(format!("seccomp: {}", io::Error::last_os_error())) }
+    if result == 0 { Ok(()) } else { Err(format!("seccomp: {}", io::Error::last_os_error())) }
 }
 
 /// The architecture number that the kernel reports with a call.
@@ -94,8 +94,8 @@ const MAX_LINEAR: usize = 6;
 type Rules = BTreeMap<u32, Vec<sock_filter>>;
 
 fn program(calls: SyscallSet, families: &[i32]) -> Vec<sock_filter> {
-    let ours = AUDIT_ARCH.unwrap_or(0);
-    let mut program = vec![load(ARCH), unless_equal(ours, 1), skip(1), KILL, load(NUMBER)];
+    let own_arch = AUDIT_ARCH.unwrap_or(0);
+    let mut program = vec![load(ARCH), unless_equal(own_arch, 1), skip(1), KILL, load(NUMBER)];
     if cfg!(target_arch = "x86_64") {
         program.extend([unless_at_least(X32_BIT, 1), MISSING]);
     }
@@ -105,23 +105,23 @@ fn program(calls: SyscallSet, families: &[i32]) -> Vec<sock_filter> {
     }
     rules.extend(sockets(families));
     let rules: Vec<_> = rules.into_iter().collect();
-    program.extend(choice(&rules));
+    program.extend(binary_search(&rules));
     program
 }
 
 /// A binary search for the rule of a number. Every part ends with its own answer.
-fn choice(rules: &[(u32, Vec<sock_filter>)]) -> Vec<sock_filter> {
+fn binary_search(rules: &[(u32, Vec<sock_filter>)]) -> Vec<sock_filter> {
     if rules.len() <= MAX_LINEAR {
-        let one = |(number, steps): &(u32, Vec<sock_filter>)| {
+        let rule_steps = |(number, steps): &(u32, Vec<sock_filter>)| {
             let skip_count = u8::try_from(steps.len()).unwrap_or(u8::MAX);
             [vec![unless_equal(*number, skip_count)], steps.clone()].concat()
         };
-        return rules.iter().flat_map(one).chain([ALLOW]).collect();
+        return rules.iter().flat_map(rule_steps).chain([ALLOW]).collect();
     }
     let (low, high) = rules.split_at(rules.len() / 2);
-    let below = choice(low);
+    let below = binary_search(low);
     let skip_count = u32::try_from(below.len()).unwrap_or(u32::MAX);
-    [vec![unless_at_least(high[0].0, 1), skip(skip_count)], below, choice(high)].concat()
+    [vec![unless_at_least(high[0].0, 1), skip(skip_count)], below, binary_search(high)].concat()
 }
 
 /// Calls refused to every command: those that act on other processes, and io_uring, which hides
@@ -141,7 +141,8 @@ fn refused_always() -> Rules {
 
 /// Calls that no build needs, for any network access.
 fn refused_for_builds() -> Rules {
-    let mut rules: Rules = ALWAYS.iter().map(|call| (number(*call), vec![REFUSE])).collect();
+    let mut rules: Rules =
+        REFUSED_FOR_BUILDS.iter().map(|call| (number(*call), vec![REFUSE])).collect();
     let mut insert = |call, steps| rules.insert(number(call), steps);
     // Answer as if the kernel had none: the C library then uses the older call, whose flags can be
     // checked.
@@ -223,8 +224,8 @@ const fn skip(skip_count: u32) -> sock_filter {
     step(libc::BPF_JMP | libc::BPF_JA, 0, skip_count)
 }
 
-const fn answer(what: u32) -> sock_filter {
-    step(libc::BPF_RET | libc::BPF_K, 0, what)
+const fn answer(action: u32) -> sock_filter {
+    step(libc::BPF_RET | libc::BPF_K, 0, action)
 }
 
 fn number(call: i64) -> u32 {
@@ -240,7 +241,7 @@ const NAMESPACES: u32 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWCGROUP)
     .cast_unsigned();
 
-const ALWAYS: [i64; 40] = [
+const REFUSED_FOR_BUILDS: [i64; 40] = [
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,

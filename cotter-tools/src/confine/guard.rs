@@ -17,7 +17,7 @@ pub(crate) struct PathGuard {
     before: Vec<(PathBuf, PathBackup)>,
     closed: Vec<PathBuf>,
     aside: Option<PathBuf>,
-    /// True if others may have changed a path meanwhile.
+    /// True if another program or a person may have changed a path meanwhile.
     outlives: bool,
     /// Links above protected paths that existed before.
     known_links: Vec<PathBuf>,
@@ -47,8 +47,8 @@ impl PathGuard {
     pub(crate) fn take(confinement: &Confinement, mounted: bool) -> Self {
         let mut room = MAX_BACKUP;
         let guarded = confinement.protected.iter().filter(|path| {
-            let about = path.symlink_metadata();
-            !mounted || about.is_err() || about.is_ok_and(|about| about.is_symlink())
+            let metadata = path.symlink_metadata();
+            !mounted || metadata.is_err() || metadata.is_ok_and(|metadata| metadata.is_symlink())
         });
         let guarded: Vec<_> = guarded.collect();
         let known_links = guarded.iter().flat_map(|path| links_above(path)).collect();
@@ -100,7 +100,7 @@ impl PathGuard {
     fn remove_new_links(&self, path: &Path) -> Result<(), String> {
         while let Some(link) = links_above(path).find(|link| !self.known_links.contains(link)) {
             let remark =
-                |what: &str| format!("the command made a link of {}: {what}", link.display());
+                |what: &str| format!("the command replaced {} by a link: {what}", link.display());
             let Some(aside) = &self.aside else { return Err(remark("it was left as it is")) };
             let link_backup = fs::read_link(&link).map(PathBackup::Link);
             let copy = link_backup.and_then(|link_backup| link_backup.set_aside(&link, aside));
@@ -114,58 +114,59 @@ impl PathGuard {
     fn restore_path(&self, path: &Path, before: &PathBackup, now: &PathBackup) -> String {
         let Some(aside) = &self.aside else { return "it was left as it is".into() };
         if self.outlives && *before != PathBackup::Absent {
-            return "it was left as it is, since somebody else may have done that".into();
+            return "it was left as it is: another program may have changed it".into();
         }
-        let above = path.parent().unwrap_or(path);
-        if above.ends_with(".git") && above.symlink_metadata().is_err() {
+        let parent = path.parent().unwrap_or(path);
+        if parent.ends_with(".git") && parent.symlink_metadata().is_err() {
             // Two files do not make it a repository again.
-            return "its repository is not there any more".into();
+            return "its repository no longer exists".into();
         }
         if matches!(before, PathBackup::Metadata { .. }) {
-            return "it was too much to be kept, and is as the command left it".into();
+            return "it was too large to back up, and is as the command left it".into();
         }
         let copy = match now.set_aside(path, aside) {
             Ok(Some(copy)) => {
-                let what = if self.outlives { "was there" } else { "the command made of it" };
-                format!("; what {what} is in {}", copy.display())
+                let version = if self.outlives { "its last" } else { "the command's" };
+                format!("; {version} version is in {}", copy.display())
             }
             Ok(None) => String::new(),
             Err(cause) => return format!("it could not be set aside: {cause}"),
         };
         match before.restore(path) {
-            Err(cause) => format!("it could not be put back: {cause}{copy}"),
-            Ok(()) if *before == PathBackup::Absent => format!("it was taken away again{copy}"),
-            Ok(()) => format!("it was put back as it was{copy}"),
+            Err(cause) => format!("it could not be restored: {cause}{copy}"),
+            Ok(()) if *before == PathBackup::Absent => format!("it was removed{copy}"),
+            Ok(()) => format!("it was restored{copy}"),
         }
     }
 }
 
 impl PathBackup {
     fn read(path: &Path, room: &mut u64) -> PathBackup {
-        let Ok(about) = path.symlink_metadata() else { return PathBackup::Absent };
-        let metadata = PathBackup::Metadata { length: about.len(), changed: about.modified().ok() };
-        let mode = about.permissions().mode();
-        if about.is_symlink() {
-            return fs::read_link(path).map_or(metadata, PathBackup::Link);
+        let Ok(metadata) = path.symlink_metadata() else { return PathBackup::Absent };
+        let fallback =
+            PathBackup::Metadata { length: metadata.len(), changed: metadata.modified().ok() };
+        let mode = metadata.permissions().mode();
+        if metadata.is_symlink() {
+            return fs::read_link(path).map_or(fallback, PathBackup::Link);
         }
-        if about.is_file() {
-            if about.len() > *room {
-                return metadata;
+        if metadata.is_file() {
+            if metadata.len() > *room {
+                return fallback;
             }
-            *room -= about.len();
-            return fs::read(path).map_or(metadata, |bytes| PathBackup::File { mode, bytes });
+            *room -= metadata.len();
+            return fs::read(path).map_or(fallback, |bytes| PathBackup::File { mode, bytes });
         }
-        let Ok(listed) = about.is_dir().then(|| fs::read_dir(path)).transpose() else {
-            return metadata;
+        let Ok(listing) = metadata.is_dir().then(|| fs::read_dir(path)).transpose() else {
+            return fallback;
         };
-        let Some(listed) = listed else { return metadata };
-        let names = listed.flatten().map(|entry| PathBuf::from(entry.file_name()));
+        let Some(listing) = listing else { return fallback };
+        let names = listing.flatten().map(|entry| PathBuf::from(entry.file_name()));
         let mut entries = BTreeMap::new();
         for name in names {
             // A name also counts, so that the walk of a tree of empty folders ends.
             *room = room.saturating_sub(256);
             if *room == 0 {
-                return metadata;
+                return fallback;
             }
             let before = PathBackup::read(&path.join(&name), room);
             entries.insert(name, before);
@@ -217,7 +218,7 @@ impl PathBackup {
         }
         match self {
             PathBackup::Folder { mode, entries }
-                if path.symlink_metadata().is_ok_and(|about| about.is_dir()) =>
+                if path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) =>
             {
                 for entry in fs::read_dir(path)?.flatten() {
                     if !entries.contains_key(Path::new(&entry.file_name())) {
@@ -266,15 +267,16 @@ fn restore_entries(
 fn links_above(path: &Path) -> impl Iterator<Item = PathBuf> {
     let mut above: Vec<_> = path.ancestors().skip(1).collect();
     above.reverse();
-    let is_link = |path: &&Path| path.symlink_metadata().is_ok_and(|about| about.is_symlink());
+    let is_link =
+        |path: &&Path| path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
     above.into_iter().filter(is_link).map(Path::to_path_buf).collect::<Vec<_>>().into_iter()
 }
 
-/// Removes whatever is there; a link itself, not its target.
+/// Removes a file, a folder or a link; not the target of a link.
 fn remove(path: &Path) -> io::Result<()> {
     match path.symlink_metadata() {
         Err(_) => Ok(()),
-        Ok(about) if about.is_dir() => fs::remove_dir_all(path),
+        Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path),
         Ok(_) => fs::remove_file(path),
     }
 }

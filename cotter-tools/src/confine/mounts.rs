@@ -39,25 +39,27 @@ impl Confinement {
     fn plan_mounts(&self) -> Vec<MountPlan> {
         let mut plans: Vec<MountPlan> = vec![];
         for path in &self.protected {
-            let Ok(about) = path.symlink_metadata() else { continue };
-            if about.is_symlink() {
+            let Ok(metadata) = path.symlink_metadata() else { continue };
+            if metadata.is_symlink() {
                 continue;
             }
             let mut roots = self.writes.iter().chain(&self.guarded_writes);
-            let above = path.parent().filter(|above| !roots.any(|root| root == above));
-            let above = above.map(|above| MountPlan { path: above.into(), read_only: false });
-            for one in above.into_iter().chain([MountPlan { path: path.clone(), read_only: true }])
-            {
-                if !plans.iter().any(|known| known.path == one.path) {
-                    plans.push(one);
+            let parent = path.parent().filter(|parent| !roots.any(|root| root == parent));
+            let parent = parent.map(|parent| MountPlan { path: parent.into(), read_only: false });
+            let own = MountPlan { path: path.clone(), read_only: true };
+            for plan in parent.into_iter().chain([own]) {
+                if !plans.iter().any(|other| other.path == plan.path) {
+                    plans.push(plan);
                 }
             }
         }
         let closed = self.closed.iter().filter(|path| path.exists());
         for above in closed.flat_map(|path| path.ancestors().skip(1)) {
             let inside = |root: &&PathBuf| above.starts_with(root) && above != root.as_path();
-            let known = plans.iter().any(|known| known.path == above);
-            if !known && self.writes.iter().chain(&self.guarded_writes).any(|root| inside(&root)) {
+            let is_planned = plans.iter().any(|plan| plan.path == above);
+            if !is_planned
+                && self.writes.iter().chain(&self.guarded_writes).any(|root| inside(&root))
+            {
                 plans.push(MountPlan { path: above.into(), read_only: false });
             }
         }
@@ -68,12 +70,12 @@ impl Confinement {
 
     /// Mounts an empty folder or file over a closed one, and opens the open paths within again.
     fn hide(&self, closed: &Path) -> rustix::io::Result<()> {
-        let Ok(about) = closed.symlink_metadata() else { return Ok(()) };
-        if about.is_symlink() {
+        let Ok(metadata) = closed.symlink_metadata() else { return Ok(()) };
+        if metadata.is_symlink() {
             // Its target is closed under its own path.
             return Ok(());
         }
-        if about.is_file() {
+        if metadata.is_file() {
             return mount_bind("/dev/null", closed);
         }
         let within = self.reads.iter().filter(|read| read.starts_with(closed) && *read != closed);

@@ -18,7 +18,7 @@ pub(crate) fn folders(workspace: &Workspace) -> Vec<PathBuf> {
     for root in workspace.write_roots() {
         let between = workspace.cwd().ancestors().take_while(|folder| folder.starts_with(root));
         for folder in between.chain([root]) {
-            if !folders.iter().any(|known| known == folder) {
+            if !folders.iter().any(|other| other == folder) {
                 folders.push(folder.into());
             }
         }
@@ -107,8 +107,8 @@ fn names_programs(git: &Path, without_our_settings: bool) -> bool {
             head[..end.unwrap_or(head.len())].to_owned()
         };
         let mut names = heads.map(|head| name(head.trim_start()));
-        let known = ["diff", "filter", "merge", "include", "includeif", "gpg", "tar"];
-        names.any(|name| known.contains(&name.as_str()))
+        let program_sections = ["diff", "filter", "merge", "include", "includeif", "gpg", "tar"];
+        names.any(|name| program_sections.contains(&name.as_str()))
             || without_our_settings && (text.contains("fsmonitor") || text.contains("hookspath"))
     })
 }

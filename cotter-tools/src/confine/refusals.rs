@@ -32,15 +32,15 @@ const NETWORK_ERRORS: [&str; 9] = [
 ];
 
 /// The remark if the network is off.
-const NO_NETWORK: &str = "the sandbox closes the network for this command, this machine's own sockets \
-    included: only a call that is judged to use it has it, once a rule or a person allows it (a program \
-    that nobody knows is not judged so); `\"sandbox\": \"off\"` in the person's settings opens it for all";
+const NO_NETWORK: &str = "the sandbox blocks the network for this command, including this machine's own \
+    sockets: only a call that is known to use the network gets it, once a rule or a person allows it (an \
+    unknown program never does); `\"sandbox\": \"off\"` in the person's settings opens it for all";
 
-/// Words near a refused socket: names of system calls, and of what programs do with a socket.
+/// Words in the output of a program that was refused a socket.
 const SOCKETS: [&str; 7] = ["socket", "connect", "bind", "listen", "dial", "/dev/tcp", "/dev/udp"];
 
-/// True if a socket was refused. The filter gives only this error; the rest of the output tells
-/// what the program did.
+/// True if a socket was refused. The filter gives only this error; the rest of the output shows
+/// if the program used a socket.
 fn is_about_socket(line: &str, output: &str) -> bool {
     let is_refused = ["operation not permitted", "eperm"].iter().any(|word| line.contains(word));
     is_refused && {
@@ -51,7 +51,7 @@ fn is_about_socket(line: &str, output: &str) -> bool {
 
 /// The remark for every confined hook.
 const CONFINED: &str = "it runs confined, as commands of the agent do: it reads the project and the \
-    `readRoots` of your settings, and writes only where they may";
+    `readRoots` of your settings, and writes only where commands may write";
 
 /// The most remarks about one command.
 const MAX_REMARKS: usize = 3;
@@ -142,21 +142,21 @@ impl Confinement {
         }
         if workspace.is_writable(path) {
             return Some(format!(
-                "writing to {shown} was refused: this command was judged to change nothing"
+                "writing to {shown} was refused: this command was approved as one that only reads"
             ));
         }
         if path.starts_with("/proc") || path.starts_with("/sys") {
             return Some(format!(
-                "access to {shown} was refused: there is what belongs to other processes and the system"
+                "access to {shown} was refused: it belongs to other processes or the system"
             ));
         }
         if cotter::fs::workspace::is_system(path) || path.starts_with("/dev") {
-            return Some(format!("writing to {shown} was refused: it is the system's"));
+            return Some(format!("writing to {shown} was refused: it belongs to the system"));
         }
         if path.components().any(|name| name.as_os_str() == ".git") {
             return Some(format!(
-                "writing to {shown} was refused: of a repository outside the project only what a \
-                 commit needs is open"
+                "writing to {shown} was refused: in a repository outside the project, only the \
+                 paths that a commit needs are open"
             ));
         }
         let access = if below(&self.reads) || below(crate::confine::system()) {
@@ -174,8 +174,8 @@ impl Confinement {
             format!("; `--add-dir {}` would open it", root.display())
         };
         Some(format!(
-            "{access} {shown} was refused: it is outside the project{hint}. For files nobody needs later \
-             there is $TMPDIR"
+            "{access} {shown} was refused: it is outside the project{hint}. Use $TMPDIR for \
+             temporary files"
         ))
     }
 }
@@ -193,12 +193,12 @@ fn paths_in(line: &str, workspace: &Workspace) -> Vec<PathBuf> {
     let words = quoted.chain(words).map(|word| word.trim_matches([':', ',', '(', ')', '\'', '"']));
     let candidates =
         words.filter(|word| !word.is_empty() && word.len() < 4096 && !word.contains(": "));
-    let is_there = |path: &PathBuf| {
+    let may_exist = |path: &PathBuf| {
         path.exists()
             || path.parent().is_some_and(|above| above != workspace.cwd() && above.is_dir())
     };
     candidates
         .filter_map(|word| paths::touched_paths(word, workspace).into_iter().next())
-        .filter(is_there)
+        .filter(may_exist)
         .collect()
 }

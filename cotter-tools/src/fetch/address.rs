@@ -79,19 +79,27 @@ impl Address {
         if let Some(ip) = self.ip() {
             return Ok(vec![SocketAddr::new(ip, port)]);
         }
-        let found = tokio::net::lookup_host((self.host.as_str(), port)).await;
-        let found: Vec<_> =
-            found.map_err(|cause| format!("{} is not found: {cause}", self.host))?.collect();
-        if found.is_empty() { Err(format!("{} is not found", self.host)) } else { Ok(found) }
+        let addresses = tokio::net::lookup_host((self.host.as_str(), port)).await;
+        let addresses: Vec<_> =
+            addresses.map_err(|cause| format!("{} is not found: {cause}", self.host))?.collect();
+        if addresses.is_empty() {
+            Err(format!("{} is not found", self.host))
+        } else {
+            Ok(addresses)
+        }
     }
 
     /// Checks the resolved addresses for a call of that zone. A name of the open internet must not
-    /// lead inside: nobody was asked about that.
-    pub(crate) fn check_resolved(&self, found: &[SocketAddr], zone: Zone) -> Result<(), String> {
-        match found.iter().find(|address| is_inside(address.ip())) {
+    /// resolve to this machine or its network: the call was not approved for that.
+    pub(crate) fn check_resolved(
+        &self,
+        addresses: &[SocketAddr],
+        zone: Zone,
+    ) -> Result<(), String> {
+        match addresses.iter().find(|address| is_inside(address.ip())) {
             Some(address) if zone < Zone::Machine => Err(format!(
-                "{} leads to {}, which is this machine or the network it is in; nobody was asked about \
-                 that",
+                "{} resolves to {}, which is on this machine or its network; the call was not \
+                 approved for that",
                 self.host,
                 address.ip()
             )),
@@ -246,18 +254,18 @@ mod tests {
     #[test]
     fn name_that_resolves_inside_is_refused() {
         let address = Address::parse("https://rebound.example/").unwrap();
-        let found = |ips: &[&str]| -> Vec<SocketAddr> {
+        let addresses = |ips: &[&str]| -> Vec<SocketAddr> {
             ips.iter().map(|ip| SocketAddr::new(ip.parse().unwrap(), 443)).collect()
         };
         assert!(
-            address.check_resolved(&found(&["8.8.8.8", "2606:4700::1"]), Zone::Network).is_ok()
+            address.check_resolved(&addresses(&["8.8.8.8", "2606:4700::1"]), Zone::Network).is_ok()
         );
         assert_eq!(
-            address.check_resolved(&found(&["8.8.8.8", "10.0.0.7"]), Zone::Network),
-            Err("rebound.example leads to 10.0.0.7, which is this machine or the network it is in; \
-                 nobody was asked about that"
+            address.check_resolved(&addresses(&["8.8.8.8", "10.0.0.7"]), Zone::Network),
+            Err("rebound.example resolves to 10.0.0.7, which is on this machine or its network; the \
+                 call was not approved for that"
                 .into())
         );
-        assert!(address.check_resolved(&found(&["10.0.0.7"]), Zone::Machine).is_ok());
+        assert!(address.check_resolved(&addresses(&["10.0.0.7"]), Zone::Machine).is_ok());
     }
 }

@@ -76,11 +76,11 @@ pub(crate) fn to_text(page: &str, base: &Url) -> String {
     let mut text = Text { room: 2 * page.len(), ..Text::default() };
     let mut rest = page;
     while let Some(at) = rest.find('<') {
-        text.words(&rest[..at]);
+        text.add_text(&rest[..at]);
         rest = &rest[at..];
         match Tag::parse(rest) {
             None => {
-                text.words("<");
+                text.add_text("<");
                 rest = &rest[1..];
             }
             Some((tag, after)) => {
@@ -88,12 +88,12 @@ pub(crate) fn to_text(page: &str, base: &Url) -> String {
                 if !tag.closes && SKIPPED.contains(&&*tag.name) {
                     rest = skip_element(after, &tag.name);
                 } else {
-                    text.tag(&tag, base);
+                    text.add_tag(&tag, base);
                 }
             }
         }
     }
-    text.words(rest);
+    text.add_text(rest);
     text.finish()
 }
 
@@ -200,7 +200,7 @@ fn character(name: &str) -> Option<char> {
         };
         return char::from_u32(code.ok()?);
     }
-    ENTITIES.iter().find(|(known, _)| *known == name).map(|(_, character)| *character)
+    ENTITIES.iter().find(|(entity, _)| *entity == name).map(|(_, character)| *character)
 }
 
 /// The output text: spaces are joined, empty lines are limited.
@@ -221,7 +221,7 @@ struct Text {
 }
 
 impl Text {
-    fn words(&mut self, raw: &str) {
+    fn add_text(&mut self, raw: &str) {
         let text = decode_entities(raw);
         if self.pre > 0 {
             for (index, line) in text.split('\n').enumerate() {
@@ -261,26 +261,26 @@ impl Text {
         self.breaks = self.breaks.max(breaks);
     }
 
-    fn tag(&mut self, tag: &Tag, base: &Url) {
+    fn add_tag(&mut self, tag: &Tag, base: &Url) {
         let name = tag.name.as_str();
         if BLOCKS.contains(&name) {
-            let close = matches!(name, "li" | "tr" | "dt" | "dd");
-            self.need_breaks(if close { 1 } else { 2 });
+            let is_compact = matches!(name, "li" | "tr" | "dt" | "dd");
+            self.need_breaks(if is_compact { 1 } else { 2 });
         }
         match (name, tag.closes) {
             ("br", _) => self.need_breaks(1),
             ("title", _) => self.need_breaks(2),
-            ("td" | "th", true) => self.mark(" | "),
-            ("li", false) => self.mark("- "),
+            ("td" | "th", true) => self.add_mark(" | "),
+            ("li", false) => self.add_mark("- "),
             ("h1" | "h2" | "h3" | "h4" | "h5" | "h6", false) => {
                 let depth = usize::from(name.as_bytes()[1] - b'0');
-                self.mark(&format!("{} ", "#".repeat(depth)));
+                self.add_mark(&format!("{} ", "#".repeat(depth)));
             }
             ("pre", false) => self.pre += 1,
             ("pre", true) => self.pre = self.pre.saturating_sub(1),
             ("img", false) => {
                 if let Some(alt) = tag.alt.as_deref().filter(|alt| !alt.trim().is_empty()) {
-                    self.words(&format!("[{}]", alt.trim()));
+                    self.add_text(&format!("[{}]", alt.trim()));
                 }
             }
             ("a", false) => {
@@ -293,7 +293,7 @@ impl Text {
         }
     }
 
-    fn mark(&mut self, mark: &str) {
+    fn add_mark(&mut self, mark: &str) {
         self.begin();
         self.out.push_str(mark);
     }
@@ -328,9 +328,11 @@ impl Text {
 /// The absolute address of a link that leads out of the page.
 fn link_target(href: &str, base: &Url) -> Option<String> {
     let url = base.join(href.trim()).ok()?;
-    let here = href.trim_start().starts_with('#');
+    let is_same_page = href.trim_start().starts_with('#');
     let link = url.to_string();
-    (!here && matches!(url.scheme(), "http" | "https" | "mailto") && link.len() <= LINK_CHARS)
+    (!is_same_page
+        && matches!(url.scheme(), "http" | "https" | "mailto")
+        && link.len() <= LINK_CHARS)
         .then_some(link)
 }
 

@@ -1,5 +1,5 @@
-//! Shared code of `write` and `edit`: the check if a file may be changed, the report of a change,
-//! and of changes by hooks after it.
+//! Shared code of `write` and `edit`: the check if a file may be changed, the write, and the
+//! report of changes by hooks after it.
 
 use std::{
     io,
@@ -52,7 +52,7 @@ impl<'a> Target<'a> {
     }
 
     /// The existing file, if the model has seen its current content; `None` if there is no file.
-    pub(crate) fn check_known(
+    pub(crate) fn check_seen(
         &self,
         write_target: &WriteTarget,
     ) -> Result<Option<Box<FileHandle>>, ToolError> {
@@ -86,11 +86,11 @@ impl<'a> Target<'a> {
         text: &str,
     ) -> Result<(), ToolError> {
         let cx = self.permit.cx();
-        let go_on = || !cx.cancel().is_cancelled();
-        let mark = write_target
-            .replace(before, text.as_bytes(), go_on)
+        let may_continue = || !cx.cancel().is_cancelled();
+        let stamp = write_target
+            .replace(before, text.as_bytes(), may_continue)
             .map_err(|cause| self.cannot("write", &cause))?;
-        cx.file_views().record(&self.path, mark);
+        cx.file_views().record(&self.path, stamp);
         if text.len() <= MAX_DIFF_BYTES {
             cx.file_views().record_written(&self.path, text.into());
         }
@@ -118,8 +118,8 @@ pub(crate) fn unified_diff(before: &str, after: &str, shown: &str) -> String {
     diff.unified_diff().context_radius(3).header(&from, &to).to_string()
 }
 
-/// Reads a file again after the hooks at `tool.post`. Their changes count as seen, and the model is
-/// told the difference.
+/// Reads a file again after the hooks at `tool.post`. Their changes count as seen, and the model
+/// gets a note with the difference.
 pub(crate) fn report_hook_changes<'a>(event: &'a ToolPostEvent, cx: &'a Cx) -> SettleFuture<'a> {
     let Some(path) = event.facts.writes.first().filter(|_| !event.is_error) else {
         return Box::pin(std::future::ready(()));

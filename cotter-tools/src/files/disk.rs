@@ -41,7 +41,7 @@ pub(crate) enum FileState {
 
 /// An existing file.
 pub(crate) struct FileHandle {
-    about: Metadata,
+    metadata: Metadata,
     /// Its content, unless it is too long to compare.
     pub(crate) bytes: Option<Vec<u8>>,
     /// The reason why it may not be changed.
@@ -50,16 +50,16 @@ pub(crate) struct FileHandle {
 
 impl FileHandle {
     pub(crate) fn stamp(&self) -> FileStamp {
-        FileStamp::of(&self.about, self.bytes.as_deref())
+        FileStamp::of(&self.metadata, self.bytes.as_deref())
     }
 
     pub(crate) fn size(&self) -> u64 {
-        self.about.len()
+        self.metadata.len()
     }
 
     /// The number of other names (hard links) of the file.
     pub(crate) fn other_names(&self) -> u64 {
-        self.about.nlink().saturating_sub(1)
+        self.metadata.nlink().saturating_sub(1)
     }
 }
 
@@ -67,7 +67,7 @@ impl WriteTarget {
     /// The target for a path without links. Missing folders are created, and removed again if no
     /// file is written.
     pub(crate) fn make(path: &Path) -> io::Result<Self> {
-        let no_file = || io::Error::new(io::ErrorKind::InvalidInput, "it names no file");
+        let no_file = || io::Error::new(io::ErrorKind::InvalidInput, "the path names no file");
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(no_file());
         };
@@ -86,7 +86,7 @@ impl WriteTarget {
 
     /// The target for a path in an existing folder.
     pub(crate) fn find(path: &Path) -> io::Result<Self> {
-        let no_file = || io::Error::new(io::ErrorKind::InvalidInput, "it names no file");
+        let no_file = || io::Error::new(io::ErrorKind::InvalidInput, "the path names no file");
         let folder = Folder::open(path.parent().ok_or_else(no_file)?)?;
         let name = path.file_name().ok_or_else(no_file)?.into();
         Ok(WriteTarget { folder, name, created: vec![], done: false })
@@ -109,11 +109,12 @@ impl WriteTarget {
 
     /// The current state.
     pub(crate) fn state(&self) -> io::Result<FileState> {
-        let about = match rustix::fs::statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
+        let metadata = match rustix::fs::statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW)
+        {
             Err(Errno::NOENT) => return Ok(FileState::Nothing),
-            about => about?,
+            metadata => metadata?,
         };
-        Ok(match FileType::from_raw_mode(about.st_mode) {
+        Ok(match FileType::from_raw_mode(metadata.st_mode) {
             FileType::RegularFile => FileState::File(Box::new(self.read_file()?)),
             FileType::Directory => FileState::Other("a folder"),
             FileType::Symlink => FileState::Other("a link that was not there before"),
@@ -126,19 +127,19 @@ impl WriteTarget {
 
     fn read_file(&self) -> io::Result<FileHandle> {
         let file = self.folder.file(&self.name)?;
-        let about = file.metadata()?;
+        let metadata = file.metadata()?;
         let mut bytes = None;
-        if about.len() <= COMPARED_BYTES {
+        if metadata.len() <= COMPARED_BYTES {
             let mut all = vec![];
             file.take(COMPARED_BYTES).read_to_end(&mut all)?;
             bytes = Some(all);
         }
-        Ok(FileHandle { why_read_only: self.why_read_only(&about), about, bytes })
+        Ok(FileHandle { why_read_only: self.why_read_only(&metadata), metadata, bytes })
     }
 
     /// The reason why a file may not be changed. Replacing it would not check its own permissions.
-    fn why_read_only(&self, about: &Metadata) -> Option<String> {
-        if about.mode() & 0o222 == 0 {
+    fn why_read_only(&self, metadata: &Metadata) -> Option<String> {
+        if metadata.mode() & 0o222 == 0 {
             return Some("it is read-only".into());
         }
         let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -146,28 +147,28 @@ impl WriteTarget {
         opened.err().map(|errno| io::Error::from(errno).to_string())
     }
 
-    /// Replaces the content atomically and returns the new stamp. `go_on` is checked before it
-    /// takes effect.
+    /// Replaces the content atomically and returns the new stamp. `may_continue` is checked before
+    /// it takes effect.
     pub(crate) fn replace(
         mut self,
         before: Option<&FileHandle>,
         bytes: &[u8],
-        go_on: impl Fn() -> bool,
+        may_continue: impl Fn() -> bool,
     ) -> io::Result<FileStamp> {
         let mut temp = TempFile::new(&self.folder, before.is_some())?;
         temp.file.write_all(bytes)?;
         if let Some(before) = before {
-            keep_owner_and_mode(&temp.file, &before.about)?;
+            keep_owner_and_mode(&temp.file, &before.metadata)?;
         }
         temp.file.sync_all()?;
         let stamp = FileStamp::of(&temp.file.metadata()?, Some(bytes));
-        if !go_on() {
+        if !may_continue() {
             return Err(io::Error::new(io::ErrorKind::Interrupted, "the run was aborted"));
         }
         match before {
             None => temp.rename_if_free(&self.name)?,
             Some(before) if self.is_unchanged(before) => temp.rename_over(&self.name)?,
-            Some(_) => return Err(io::Error::other("somebody else changed it just now")),
+            Some(_) => return Err(io::Error::other("another program changed it just now")),
         }
         // Make the name as durable as the content; a folder that cannot be synced is not an error.
         let _ = rustix::fs::fsync(&self.folder);
@@ -177,8 +178,14 @@ impl WriteTarget {
 
     /// True if the file is still there and unchanged.
     fn is_unchanged(&self, before: &FileHandle) -> bool {
-        let about = &before.about;
-        let identity = (about.dev(), about.ino(), about.size(), about.mtime(), about.mtime_nsec());
+        let metadata = &before.metadata;
+        let identity = (
+            metadata.dev(),
+            metadata.ino(),
+            metadata.size(),
+            metadata.mtime(),
+            metadata.mtime_nsec(),
+        );
         let now = self.folder.file(&self.name).and_then(|file| file.metadata());
         now.is_ok_and(|now| {
             (now.dev(), now.ino(), now.size(), now.mtime(), now.mtime_nsec()) == identity

@@ -24,8 +24,8 @@ impl Default for Edit {
         Edit(ToolSpec::new(
             "edit",
             "Change parts of a file that was read before. Each edit replaces `old`, which must be in the \
-             file exactly once, letter by letter, by `new`. Edits are made in order, each on what the \
-             ones before it left; if one cannot be made, none is. The difference is shown.",
+             file exactly once, character by character, by `new`. Edits are made in order, each on the \
+             result of those before it; if one fails, none is made. The difference is shown.",
             json!({
                 "type": "object",
                 "properties": {
@@ -79,7 +79,7 @@ fn edit(permit: &Permit) -> Result<ToolOutput, ToolError> {
     let shown = &target.shown;
     let write_target =
         WriteTarget::find(&target.path).map_err(|cause| target.cannot("edit", &cause))?;
-    let Some(file) = target.check_known(&write_target)? else {
+    let Some(file) = target.check_seen(&write_target)? else {
         let message = format!("there is no {shown}; `write` makes a new file");
         return Err(ToolError::new(ToolErrorKind::NotFound, message));
     };
@@ -89,8 +89,8 @@ fn edit(permit: &Permit) -> Result<ToolOutput, ToolError> {
             "{shown} has {size} bytes; up to {COMPARED_BYTES} are edited"
         )));
     };
-    let before = str::from_utf8(bytes).map_err(|wrong| {
-        let line = 1 + bytes[..wrong.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
+    let before = str::from_utf8(bytes).map_err(|error| {
+        let line = 1 + bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
         refused(format!("{shown} is not UTF-8 text: line {line} has other bytes"))
     })?;
     let edits = permit.input()["edits"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -109,8 +109,8 @@ fn apply(before: &str, edits: &[Value], shown: &str) -> Result<String, ToolError
     let line_ending = LineEnding::of(before);
     let mut text = before.to_owned();
     for (index, edit) in edits.iter().enumerate() {
-        let word = |key: &str| line_ending.apply_to(edit[key].as_str().unwrap_or_default());
-        let (old, new) = (word("old"), word("new"));
+        let text_of = |key: &str| line_ending.apply_to(edit[key].as_str().unwrap_or_default());
+        let (old, new) = (text_of("old"), text_of("new"));
         let which = match edits.len() {
             1 => String::new(),
             _ => format!("edit {}: ", index + 1),
@@ -124,8 +124,8 @@ fn apply(before: &str, edits: &[Value], shown: &str) -> Result<String, ToolError
             [_] => text = text.replacen(&old, &new, 1),
             _ => {
                 return Err(refused(format!(
-                    "{which}`old` is in {shown} {}; add what stands around it, so that only one \
-                     place is meant",
+                    "{which}`old` is in {shown} {}; add the text around it, so that only one \
+                     place matches",
                     occurrences(&lines)
                 )));
             }

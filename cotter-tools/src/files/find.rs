@@ -55,7 +55,7 @@ pub(crate) fn describe_missing(text: &str, piece: &str, shown: &str) -> String {
     }
 }
 
-/// The line where the same words stand with other spaces between them.
+/// The first line of a part of the file that differs from the piece only in spaces.
 fn find_ignoring_spaces(lines: &[&str], sought: &[&str]) -> Option<usize> {
     let same = |ours: &str, theirs: &str| ours.split_whitespace().eq(theirs.split_whitespace());
     let blank = sought.iter().all(|line| line.trim().is_empty());
@@ -68,8 +68,8 @@ fn find_ignoring_spaces(lines: &[&str], sought: &[&str]) -> Option<usize> {
 /// The line most similar to the first non-blank line of the piece, and the number of lines before
 /// that one.
 fn nearest(lines: &[&str], sought: &[&str]) -> Option<(usize, usize)> {
-    let (most, long) = COMPARE_LIMITS;
-    let clip = |line: &'_ str| line.trim().chars().take(long).collect::<String>();
+    let (max_lines, max_chars) = COMPARE_LIMITS;
+    let clip = |line: &'_ str| line.trim().chars().take(max_chars).collect::<String>();
     let which = sought.iter().position(|line| !line.trim().is_empty())?;
     let wanted = clip(sought[which]);
     let words: Vec<_> =
@@ -77,7 +77,7 @@ fn nearest(lines: &[&str], sought: &[&str]) -> Option<(usize, usize)> {
     let similarity = |line: &str| TextDiff::from_chars(&*wanted, &*clip(line)).ratio();
     // Comparing is slow: compare only lines that share a word.
     let lines = lines.iter().enumerate().filter(|(_, line)| words.iter().any(|w| line.contains(w)));
-    let rated = lines.take(most).map(|(at, line)| (at, similarity(line)));
+    let rated = lines.take(max_lines).map(|(at, line)| (at, similarity(line)));
     let best = rated.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)));
     best.filter(|(_, similarity)| *similarity >= MIN_SIMILARITY).map(|(at, _)| (at, which))
 }

@@ -23,8 +23,8 @@ impl Default for Glob {
         Glob(ToolSpec::new(
             "glob",
             "Find files of the project by a pattern over their paths below `path` (the working folder \
-             without it): `src/**/*.rs`, `*.{toml,lock}`. A pattern without a slash holds at any depth. \
-             What ignore files name is left out; so is what is hidden, unless the pattern names it.",
+             without it): `src/**/*.rs`, `*.{toml,lock}`. A pattern without a slash matches at any depth. \
+             Ignored files are left out; so are hidden files, unless the pattern names them.",
             json!({
                 "type": "object",
                 "properties": {
@@ -79,7 +79,7 @@ fn glob(permit: &Permit) -> Result<ToolOutput, ToolError> {
         }
     }
     Ok(match (paths_found.is_empty(), more) {
-        (true, _) => "no file fits; what ignore files name or what is hidden is left out".into(),
+        (true, _) => "no file matches; ignored and hidden files are left out".into(),
         (false, 0) => paths_found.join("\n").into(),
         (false, more) => {
             format!("{}\n… and {more} more; narrow the pattern", paths_found.join("\n")).into()

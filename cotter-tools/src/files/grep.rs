@@ -40,11 +40,11 @@ impl Default for Grep {
     fn default() -> Self {
         Grep(ToolSpec::new(
             "grep",
-            "Search files of the project for lines that fit a regular expression (as ripgrep reads it). \
+            "Search files of the project for lines that match a regular expression (as ripgrep reads it). \
              `path` is a file or a folder, the working folder without it; `glob` picks files below it by \
              a pattern such as `*.rs`; `context` adds lines around each; `limit` is the most lines that \
-             fit, 100 unless given. What ignore files name is left out, and so are binary files, what \
-             is hidden unless `glob` names it, and secrets unless `path` names one.",
+             match, 100 unless given. Ignored files and binary files are left out, and so are hidden \
+             files unless `glob` names them, and secrets unless `path` names one.",
             json!({
                 "type": "object",
                 "properties": {
@@ -150,7 +150,7 @@ impl<'a> Search<'a> {
             .case_insensitive(input["ignore_case"].as_bool().unwrap_or(false))
             .line_terminator(Some(b'\n'))
             .build(input["pattern"].as_str().unwrap_or_default())
-            .map_err(|cause| refused(format!("the pattern cannot be read: {cause}")))?;
+            .map_err(|cause| refused(format!("invalid pattern: {cause}")))?;
         let context = input["context"].as_u64().unwrap_or(0);
         let context_lines = usize::try_from(context).unwrap_or(0);
         let searcher = SearcherBuilder::new()
@@ -179,7 +179,7 @@ impl<'a> Search<'a> {
     }
 
     fn file(&mut self, file: File, shown: &str) {
-        let reader = Cancelled { file, cancel: self.cancel };
+        let reader = CancellableFile { file, cancel: self.cancel };
         let mut hits = GrepMatches {
             shown,
             text: String::new(),
@@ -208,11 +208,11 @@ impl<'a> Search<'a> {
     fn text(self, shown: &str) -> ToolOutput {
         let mut text = self.text;
         if text.is_empty() {
-            text = format!("nothing in {shown} fits\n");
+            text = format!("no line in {shown} matches\n");
         }
         if self.full {
-            let words = "there is more; narrow the search, or give a higher `limit`";
-            text.push_str(&format!("… this is the limit ({}), and {words}\n", self.limit));
+            let hint = "there is more; narrow the search, or give a higher `limit`";
+            text.push_str(&format!("… this is the limit ({}), and {hint}\n", self.limit));
         }
         let mut add_omitted = |count: usize, why: &str| {
             let files = if count == 1 { "file" } else { "files" };
@@ -228,16 +228,16 @@ impl<'a> Search<'a> {
 }
 
 /// A file that fails to read once the run is aborted.
-struct Cancelled<'a> {
+struct CancellableFile<'a> {
     file: File,
     cancel: &'a CancellationToken,
 }
 
-impl Read for Cancelled<'_> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+impl Read for CancellableFile<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self.cancel.is_cancelled() {
             true => Err(io::Error::other("the run was aborted")),
-            false => self.file.read(into),
+            false => self.file.read(buffer),
         }
     }
 }

@@ -37,8 +37,8 @@ impl Pattern {
         let plain = text.trim_start_matches("./");
         let mut names = Path::new(plain).components();
         if names.any(|name| !matches!(name, Component::Normal(_) | Component::CurDir)) {
-            let words = "a pattern is about what is below a folder; name another one with `path`";
-            return Err(refused(format!("`{text}`: {words}")));
+            let message = "a pattern matches paths below a folder; name another folder with `path`";
+            return Err(refused(format!("`{text}`: {message}")));
         }
         let whole = if plain.contains('/') { plain.to_owned() } else { format!("**/{plain}") };
         let glob = |pattern: &str| {
@@ -63,10 +63,10 @@ pub(crate) struct FileWalk<'a> {
     pattern: Option<&'a Pattern>,
     cancel: &'a CancellationToken,
     /// The entries still to visit, the next one last.
-    pending: Vec<WalkPrefetch>,
+    pending: Vec<PendingEntry>,
 }
 
-struct WalkPrefetch {
+struct PendingEntry {
     path: PathBuf,
     kind: FileType,
     ignores: Rc<Ignores>,
@@ -88,8 +88,9 @@ impl<'a> FileWalk<'a> {
         cancel: &'a CancellationToken,
     ) -> std::io::Result<Self> {
         let folder = Folder::open(root)?;
-        let outermost = workspace.read_roots().filter(|known| root.starts_with(known));
-        let outermost = outermost.max_by_key(|known| known.as_os_str().len()).unwrap_or(root);
+        let outermost = workspace.read_roots().filter(|read_root| root.starts_with(read_root));
+        let outermost =
+            outermost.max_by_key(|read_root| read_root.as_os_str().len()).unwrap_or(root);
         let mut ignores = Rc::new(Ignores::default());
         let mut outer: Vec<_> =
             root.ancestors().take_while(|at| at.starts_with(outermost)).collect();
@@ -103,7 +104,7 @@ impl<'a> FileWalk<'a> {
 
     /// The next entry; `None` at the end, or when the run was aborted.
     pub(crate) fn next(&mut self) -> Option<FoundFile> {
-        while let Some(WalkPrefetch { path, kind, ignores }) = self.pending.pop() {
+        while let Some(PendingEntry { path, kind, ignores }) = self.pending.pop() {
             if self.cancel.is_cancelled() {
                 return None;
             }
@@ -137,7 +138,7 @@ impl<'a> FileWalk<'a> {
                 || self.workspace.is_closed(&path)
                 || ignores.ignores_path(&path, is_folder);
             if !is_skipped {
-                self.pending.push(WalkPrefetch { path, kind, ignores: ignores.clone() });
+                self.pending.push(PendingEntry { path, kind, ignores: ignores.clone() });
             }
         }
         Ok(())

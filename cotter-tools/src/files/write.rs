@@ -61,7 +61,7 @@ fn write(permit: &Permit) -> Result<ToolOutput, ToolError> {
     let content = permit.input()["content"].as_str().unwrap_or_default();
     let write_target =
         WriteTarget::make(&target.path).map_err(|cause| target.cannot("write", &cause))?;
-    let before = target.check_known(&write_target)?;
+    let before = target.check_seen(&write_target)?;
     let lines = match content.lines().count() {
         1 => "1 line".to_owned(),
         lines => format!("{lines} lines"),

@@ -21,9 +21,9 @@ use reqwest::{
 };
 use rustls::ClientConfig;
 
-use crate::fetch::{PinnedResolver, address::Address, tls, words};
+use crate::fetch::{PinnedResolver, address::Address, describe_error, tls};
 
-/// If a request may be sent without TLS.
+/// Whether a request may be sent without TLS.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PlainHttp {
     Never,
@@ -81,29 +81,27 @@ impl Webhooks {
             "https" => {}
             "http" if is_open => {}
             _ if plain == PlainHttp::Listed => {
-                return Err(
-                    "only https addresses are asked, but for those on the operator's list".into()
-                );
+                return Err("the address must be https, or on the operator's list".into());
             }
-            _ => return Err("only https addresses are posted to".into()),
+            _ => return Err("the address must be https".into()),
         }
         let Some(listed) = &self.listed else {
             return match address.zone() {
                 Zone::Network => Ok((address, Zone::Network)),
-                _ => Err("it is this machine or the network it is in".into()),
+                _ => Err("it is on this machine or its network".into()),
             };
         };
         let (host, port) = (address.name(), address.url.port_or_known_default().unwrap_or(443));
-        match listed.iter().any(|known| *known == host || *known == format!("{host}:{port}")) {
+        match listed.iter().any(|entry| *entry == host || *entry == format!("{host}:{port}")) {
             true => Ok((address, Zone::Machine)),
             false => Err("it is not on the operator's list".into()),
         }
     }
 
     async fn send(self, url: String, body: Arc<[u8]>) -> Result<(), String> {
-        let (address, sent) =
+        let (address, response) =
             self.send_request(&url, HeaderMap::new(), body, PlainHttp::Never).await?;
-        match sent.status() {
+        match response.status() {
             status if status.is_success() => Ok(()),
             status => Err(format!("{} answered {status}", address.host())),
         }
@@ -118,15 +116,16 @@ impl Webhooks {
         body: Arc<[u8]>,
         max_bytes: usize,
     ) -> Result<(u16, Vec<u8>), String> {
-        let (_, mut sent) = self.send_request(&url, headers, body, PlainHttp::Listed).await?;
+        let (_, mut response) = self.send_request(&url, headers, body, PlainHttp::Listed).await?;
         let mut received = vec![];
         while received.len() <= max_bytes
-            && let Some(chunk) = sent.chunk().await.map_err(|cause| words(&cause.without_url()))?
+            && let Some(chunk) =
+                response.chunk().await.map_err(|cause| describe_error(&cause.without_url()))?
         {
             received.extend_from_slice(&chunk);
         }
         received.truncate(max_bytes + 1);
-        Ok((sent.status().as_u16(), received))
+        Ok((response.status().as_u16(), received))
     }
 
     async fn send_request(
@@ -137,25 +136,25 @@ impl Webhooks {
         plain: PlainHttp,
     ) -> Result<(Address, Response), String> {
         let (address, zone) = self.check_address(url, plain)?;
-        let found = (self.resolver.0)(address.clone()).await?;
-        address.check_resolved(&found, zone)?;
+        let addresses = (self.resolver.0)(address.clone()).await?;
+        address.check_resolved(&addresses, zone)?;
         let tls = self.roots.get_or_init(|| tls(true)).clone()?;
         let client = Client::builder()
             .user_agent(concat!("cotter/", env!("CARGO_PKG_VERSION")))
             .redirect(Policy::none())
             .no_proxy()
             .https_only(plain == PlainHttp::Never || address.url.scheme() == "https")
-            .dns_resolver(Arc::new(PinnedResolver(found)))
+            .dns_resolver(Arc::new(PinnedResolver(addresses)))
             .tls_backend_preconfigured(tls)
             .build()
-            .map_err(|cause| words(&cause))?;
+            .map_err(|cause| describe_error(&cause))?;
         let sent = client
             .post(address.url.clone())
             .headers(headers)
             .header(CONTENT_TYPE, "application/json")
             .body(body.to_vec())
             .send();
-        let answer = sent.await.map_err(|cause| words(&cause.without_url()))?;
+        let answer = sent.await.map_err(|cause| describe_error(&cause.without_url()))?;
         Ok((address, answer))
     }
 }
@@ -178,11 +177,11 @@ impl WebhookPoster for Webhooks {
 
 /// A host in the form of parsed addresses, with a port if it has one.
 fn parse_host(host: &str) -> Result<String, String> {
-    let wrong = || format!("`{}` is no host", text::show_line(host));
-    let address = Address::parse(&format!("https://{host}/")).map_err(|_| wrong())?;
+    let invalid = || format!("`{}` is not a host", text::show_line(host));
+    let address = Address::parse(&format!("https://{host}/")).map_err(|_| invalid())?;
     let has_only_host = address.url.path() == "/" && address.url.query().is_none();
     if !has_only_host || host.contains(['/', '#', '?', '*', ' ']) {
-        return Err(wrong());
+        return Err(invalid());
     }
     // The default port, if written, is kept.
     let port = host.rsplit_once(':').map(|(_, port)| port);
@@ -210,13 +209,13 @@ mod tests {
     /// A resolver that returns the next of these results at each call and then repeats the last,
     /// with a counter of its calls.
     fn changing_resolver(all: Vec<Vec<SocketAddr>>) -> (Resolver, Arc<AtomicUsize>) {
-        let asked = Arc::new(AtomicUsize::new(0));
-        let count = asked.clone();
+        let calls = Arc::new(AtomicUsize::new(0));
+        let count = calls.clone();
         let resolver = Resolver(Arc::new(move |_| {
             let at = count.fetch_add(1, Ordering::Relaxed).min(all.len() - 1);
             Box::pin(std::future::ready(Ok(all[at].clone())))
         }));
-        (resolver, asked)
+        (resolver, calls)
     }
 
     /// Answers requests on this machine with a status, and passes them to the receiver.
@@ -245,22 +244,22 @@ mod tests {
         let ask = |hooks: &Webhooks, url: &str| {
             hooks.clone().ask(url.to_owned(), HeaderMap::new(), Arc::from(*b"{}"), 10)
         };
-        let (resolver, asked) = changing_resolver(vec![at("127.0.0.1"), at("127.0.0.2")]);
+        let (resolver, calls) = changing_resolver(vec![at("127.0.0.1"), at("127.0.0.2")]);
         let listed = Webhooks { resolver, ..Webhooks::only(["rebound.example"]).unwrap() };
         assert_eq!(ask(&listed, &url).await, Ok((204, vec![])));
         assert!(there.recv().unwrap().starts_with("POST /hook HTTP/1.1\r\n"));
-        assert_eq!(asked.load(Ordering::Relaxed), 1);
+        assert_eq!(calls.load(Ordering::Relaxed), 1);
         // On the open internet every inside address is refused, in any position.
         let both = [at("8.8.8.8"), at("127.0.0.2")].concat();
         for inside in [at("127.0.0.2"), both] {
-            let (resolver, asked) = changing_resolver(vec![inside]);
+            let (resolver, calls) = changing_resolver(vec![inside]);
             let open = Webhooks { resolver, ..Webhooks::new() };
             let url = url.replace("http:", "https:");
-            let why = "rebound.example leads to 127.0.0.2, which is this machine or the network it is in; \
-                       nobody was asked about that";
+            let why = "rebound.example resolves to 127.0.0.2, which is on this machine or its network; \
+                       the call was not approved for that";
             assert_eq!(ask(&open, &url).await, Err(why.into()));
             assert_eq!(open.post(&url, Arc::from(*b"{}")).await, Err(why.into()));
-            assert_eq!(asked.load(Ordering::Relaxed), 2, "once for each letter");
+            assert_eq!(calls.load(Ordering::Relaxed), 2, "once for each request");
         }
         assert!(elsewhere.try_recv().is_err());
     }
@@ -269,14 +268,14 @@ mod tests {
         assert_eq!(hooks.admits(url), expected.map_err(str::to_owned), "{url}");
     }
 
-    const INSIDE: &str = "it is this machine or the network it is in";
+    const INSIDE: &str = "it is on this machine or its network";
 
     #[test]
     fn s34_inside_hosts_need_the_operators_list() {
         let any = Webhooks::new();
         check(&any, "https://hooks.example.com/a", Ok(()));
         check(&any, "https://hooks.example.com:8443/a", Ok(()));
-        check(&any, "http://hooks.example.com/", Err("only https addresses are posted to"));
+        check(&any, "http://hooks.example.com/", Err("the address must be https"));
         for url in [
             "https://localhost/",
             "https://127.0.0.1/",

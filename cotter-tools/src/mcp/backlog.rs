@@ -52,13 +52,13 @@ impl Backlog {
 }
 
 /// A client that counts the requests of its server.
-pub(crate) struct CountingStream<C> {
+pub(crate) struct CountingClient<C> {
     pub(crate) client: C,
     /// `None` if written lines cannot be counted.
     pub(crate) backlog: Option<Arc<Backlog>>,
 }
 
-impl<C: Service<RoleClient>> Service<RoleClient> for CountingStream<C> {
+impl<C: Service<RoleClient>> Service<RoleClient> for CountingClient<C> {
     async fn handle_request(
         &self,
         request: ServerRequest,
@@ -84,12 +84,12 @@ impl<C: Service<RoleClient>> Service<RoleClient> for CountingStream<C> {
 }
 
 /// The input of a server; counts the lines as they are written.
-pub(crate) struct CountedBytes<W> {
+pub(crate) struct CountingWriter<W> {
     pub(crate) to: W,
     pub(crate) backlog: Arc<Backlog>,
 }
 
-impl<W: AsyncWrite + Unpin> AsyncWrite for CountedBytes<W> {
+impl<W: AsyncWrite + Unpin> AsyncWrite for CountingWriter<W> {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

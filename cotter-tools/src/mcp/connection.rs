@@ -37,7 +37,7 @@ use cotter_files::settings::mcp_servers::{McpServer, Transport};
 
 use crate::mcp::{
     McpHost,
-    backlog::{self, Backlog, CountedBytes, CountingStream},
+    backlog::{self, Backlog, CountingClient, CountingWriter},
     definition::Definition,
     http,
     launch::{self, McpProcess, StderrTail},
@@ -61,7 +61,7 @@ const PROGRESS_QUEUE: usize = 64;
 
 /// A connection to a server, with its listed tools. Dropping it ends the server.
 pub(crate) struct Connection {
-    service: RunningService<RoleClient, CountingStream<Client>>,
+    service: RunningService<RoleClient, CountingClient<Client>>,
     tail: StderrTail,
     /// Set when we closed the connection because a message was too long.
     too_long: Arc<AtomicBool>,
@@ -78,7 +78,7 @@ pub(crate) struct Connection {
 /// A service that is being started.
 type ServerTask = Pin<
     Box<
-        dyn Future<Output = Result<RunningService<RoleClient, CountingStream<Client>>, String>>
+        dyn Future<Output = Result<RunningService<RoleClient, CountingClient<Client>>, String>>
             + Send,
     >,
 >;
@@ -143,14 +143,14 @@ impl Connection {
                     too_long: too_long.clone(),
                     backlog: backlog.clone(),
                 };
-                let input = CountedBytes { to: pipes.input, backlog: backlog.clone() };
+                let input = CountingWriter { to: pipes.input, backlog: backlog.clone() };
                 let client = Client { project: Some(host.workspace.project().into()), ..client };
-                let client = CountingStream { client, backlog: Some(backlog.clone()) };
+                let client = CountingClient { client, backlog: Some(backlog.clone()) };
                 (serve(client, (output, input)).await?, Some(process))
             }
             Transport::Http { url, headers } => {
                 let transport = http::transport(url, headers, &host.variables)?;
-                (serve(CountingStream { client, backlog: None }, transport).await?, None)
+                (serve(CountingClient { client, backlog: None }, transport).await?, None)
             }
         };
         let connection = Connection {
@@ -191,13 +191,13 @@ impl Connection {
     /// Lists the tools again if the server announced a change; returns if it had. After a timeout
     /// the next caller tries again. The error is a message.
     pub(crate) async fn refresh(&self, limit: Duration) -> Result<bool, String> {
-        let _alone = self.listing.lock().await;
+        let _guard = self.listing.lock().await;
         if !self.take_changed() {
             return Ok(false);
         }
         let listed = match tokio::time::timeout(limit, self.list()).await {
             Ok(listed) => listed,
-            Err(_) => Err(format!("it did not say within {limit:?} which tools it has now")),
+            Err(_) => Err(format!("it did not list its tools within {limit:?}")),
         };
         if listed.is_err() {
             self.service.service().client.changed.store(true, Ordering::Release);
@@ -211,11 +211,12 @@ impl Connection {
         let mut cursor = None;
         for page in 0.. {
             let params = PaginatedRequestParams::default().with_cursor(cursor);
-            let asked = ListToolsRequest::with_param(params);
-            let answer = self.service.send_request(ClientRequest::ListToolsRequest(asked)).await;
-            let answer = answer.map_err(|cause| format!("its tools: {}", self.why(&cause)))?;
+            let request = ListToolsRequest::with_param(params);
+            let answer = self.service.send_request(ClientRequest::ListToolsRequest(request)).await;
+            let answer =
+                answer.map_err(|cause| format!("its tools: {}", self.describe_cause(&cause)))?;
             let (tools, next) = page_of(answer)?;
-            listed.take(&tools);
+            listed.add(&tools);
             listed.too_many |= next.is_some() && page + 1 == MAX_PAGES;
             cursor = next.filter(|_| !listed.too_many);
             if cursor.is_none() {
@@ -226,7 +227,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Calls a tool. If dropped, the server is told that the call is cancelled.
+    /// Calls a tool. If the future is dropped, the server is notified that the call is cancelled.
     pub(crate) async fn call(
         &self,
         tool: &str,
@@ -269,7 +270,7 @@ impl Connection {
         }
         let Ok(answer) = answer else {
             let message =
-                format!("the server did not answer within {limit:?}; it was told to stop");
+                format!("the server did not answer within {limit:?}; the call was cancelled");
             return Err(ToolError::new(ToolErrorKind::Timeout, message));
         };
         guard.id = None;
@@ -281,11 +282,9 @@ impl Connection {
         match answer {
             ServerResult::CallToolResult(answer) => result::output(answer),
             ServerResult::InputRequiredResult(_) => {
-                Err(ToolError::failed("the server wants to ask something in return, which is off"))
+                Err(ToolError::failed("the server asks for more input, which is not supported"))
             }
-            _ => Err(ToolError::failed(
-                "the server answered with something that is no result of a tool",
-            )),
+            _ => Err(ToolError::failed("the server's answer is not a tool result")),
         }
     }
 
@@ -297,29 +296,29 @@ impl Connection {
             }
             cause => ToolError::failed(format!(
                 "{}. Whether the call had an effect is not known; it was not made again{}",
-                self.why(cause),
+                self.describe_cause(cause),
                 self.tail.wait_for_end().await.quote(),
             )),
         }
     }
 
-    fn why(&self, cause: &ServiceError) -> String {
+    fn describe_cause(&self, cause: &ServiceError) -> String {
         match cause {
             _ if self.too_long.load(Ordering::Acquire) => {
                 format!("the server sent more than {MESSAGE_BYTES} bytes at once and was ended")
             }
             _ if self.backlog.is_exceeded() => {
-                let most = backlog::MAX_UNREAD;
+                let max = backlog::MAX_UNREAD;
                 format!(
-                    "the server asked more than {most} things without reading the answers and was ended"
+                    "the server sent more than {max} requests without reading the answers and was ended"
                 )
             }
-            ServiceError::TransportClosed => "the server ended while it was asked".into(),
+            ServiceError::TransportClosed => "the server ended during the request".into(),
             ServiceError::TransportSend(error) if is_broken_pipe(error) => {
-                "the server ended while it was asked".into()
+                "the server ended during the request".into()
             }
             ServiceError::TransportSend(error) => {
-                format!("it failed on the way: {}", describe(&*error.error))
+                format!("the connection failed: {}", describe(&*error.error))
             }
             cause => describe(cause),
         }
@@ -327,16 +326,16 @@ impl Connection {
 }
 
 impl ListedTools {
-    fn take(&mut self, tools: &[Value]) {
+    fn add(&mut self, tools: &[Value]) {
         for definition in tools.iter().filter_map(Definition::parse) {
             let bytes = definition.to_json().to_string().len();
-            let several = self.tools.len() + self.duplicates.len() + self.too_large.len();
-            if bytes > DEFINITION_BYTES && several < MAX_TOOLS {
+            let count = self.tools.len() + self.duplicates.len() + self.too_large.len();
+            if bytes > DEFINITION_BYTES && count < MAX_TOOLS {
                 self.too_large.push(text::clip(&definition.name, NAME_CHARS).into_owned());
                 continue;
             }
             self.bytes += bytes;
-            if several >= MAX_TOOLS || self.bytes > ALL_BYTES {
+            if count >= MAX_TOOLS || self.bytes > ALL_BYTES {
                 self.too_many = true;
                 return;
             }
@@ -353,7 +352,7 @@ impl ListedTools {
 }
 
 /// Initializes a server. Boxed to keep the future's type short for the compiler.
-fn serve<T, E, A>(client: CountingStream<Client>, transport: T) -> ServerTask
+fn serve<T, E, A>(client: CountingClient<Client>, transport: T) -> ServerTask
 where
     T: IntoTransport<RoleClient, E, A> + Send + 'static,
     E: std::error::Error + Send + Sync + 'static,
@@ -362,9 +361,9 @@ where
     Box::pin(async {
         let service = rmcp::serve_client(client, transport).await;
         service.map_err(|cause| match &cause {
-            ClientInitializeError::ConnectionClosed(_) => "it ended before it had answered".into(),
+            ClientInitializeError::ConnectionClosed(_) => "it ended before it answered".into(),
             ClientInitializeError::TransportError { error, .. } if is_broken_pipe(error) => {
-                "it ended before it had answered".into()
+                "it ended before it answered".into()
             }
             ClientInitializeError::TransportError { error, .. } => describe(&*error.error),
             cause => describe(cause),
@@ -389,16 +388,16 @@ fn page_of(answer: ServerResult) -> Result<(Vec<Value>, Option<String>), String>
         ServerResult::CustomResult(page) => {
             let tools = page.0["tools"].as_array().cloned();
             let next = page.0["nextCursor"].as_str().map(str::to_owned);
-            Ok((tools.ok_or("its tools: that was no list")?, next))
+            Ok((tools.ok_or("its tools: the answer is not a list")?, next))
         }
-        _ => Err("its tools: that was no list".into()),
+        _ => Err("its tools: the answer is not a list".into()),
     }
 }
 
 /// The job of an entry.
 fn job(transport: &Transport, host: &McpHost) -> Result<Job, String> {
     let Transport::Stdio { command, args, env, cwd, local_sockets } = transport else {
-        return Err("it is no program".into());
+        return Err("it is not a program".into());
     };
     let expand = |text: &str| launch::expand(text, &host.variables);
     let mut named = vec![];
@@ -473,9 +472,9 @@ impl ClientHandler for Client {
             (None, Some(total)) => format!("{} of {total}\n", notification.progress),
             (None, None) => format!("{}\n", notification.progress),
         };
-        if let Some(waiting) = self.progress.lock().await.get(&notification.progress_token) {
+        if let Some(sender) = self.progress.lock().await.get(&notification.progress_token) {
             // Progress may be dropped if the queue is full.
-            let _ = waiting.try_send(text);
+            let _ = sender.try_send(text);
         }
     }
 
@@ -489,7 +488,7 @@ impl ClientHandler for Client {
     }
 }
 
-/// Tells the server that a call was cancelled.
+/// Notifies the server on drop that a call was cancelled, unless `id` is `None`.
 struct AbandonGuard {
     peer: Peer<RoleClient>,
     id: Option<RequestId>,
@@ -512,7 +511,7 @@ impl Drop for AbandonGuard {
         runtime.spawn(async move {
             progress.lock().await.remove(&token);
             if let Some(id) = id {
-                let reason = Some("nobody waits for it any more".to_owned());
+                let reason = Some("the call was cancelled".to_owned());
                 let _ =
                     peer.notify_cancelled(CancelledNotificationParam::new(Some(id), reason)).await;
             }

@@ -71,7 +71,7 @@ impl Definition {
 
 /// A tool that the model is shown.
 #[derive(Clone, Debug)]
-pub(crate) struct OfferedTools {
+pub(crate) struct OfferedTool {
     pub(crate) spec: ToolSpec,
     /// The server's name of the tool.
     pub(crate) name: SmolStr,
@@ -81,7 +81,7 @@ pub(crate) struct OfferedTools {
     pub(crate) doubts: Vec<Doubt>,
 }
 
-impl OfferedTools {
+impl OfferedTool {
     /// The tool for a definition, or the reason to leave it out.
     pub(crate) fn new(server: &McpServer, definition: &Definition) -> Result<Self, String> {
         let name = tool_name(server.name(), &definition.name)?;
@@ -95,7 +95,7 @@ impl OfferedTools {
         }
         let (zone, doubts) = risk(server, definition);
         let description = sanitize(&definition.description);
-        Ok(OfferedTools {
+        Ok(OfferedTool {
             spec: ToolSpec::new(name, description, sanitize_schema(schema)),
             name: definition.name.as_str().into(),
             digest: definition.digest(),
@@ -110,12 +110,12 @@ impl OfferedTools {
 fn tool_name(server: &str, tool: &str) -> Result<SmolStr, String> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
     if tool.is_empty() || !tool.bytes().all(fits) {
-        return Err("its name has more than letters, digits, `_`, `-` and `.`".into());
+        return Err("its name may have only letters, digits, `_`, `-` and `.`".into());
     }
     let name = format!("mcp__{server}__{tool}");
     if name.len() > NAME_BYTES {
         let room = NAME_BYTES + tool.len() - name.len();
-        return Err(format!("its name has {} letters; here it may have {room}", tool.len()));
+        return Err(format!("its name has {} characters; it may have {room}", tool.len()));
     }
     Ok(name.into())
 }
@@ -128,20 +128,20 @@ fn risk(server: &McpServer, definition: &Definition) -> (Zone, Vec<Doubt>) {
     let zone = if only_reads { Zone::Network } else { Zone::External };
     let destroys = definition.hint("destructiveHint") == Some(true);
     let (tool, server) = (text::show_line(&definition.name), server.name());
-    let words = format!("the MCP server `{server}` says that `{tool}` may destroy things");
-    (zone, destroys.then_some(Doubt::Destructive(words)).into_iter().collect())
+    let message = format!("the MCP server `{server}` says that `{tool}` may destroy things");
+    (zone, destroys.then_some(Doubt::Destructive(message)).into_iter().collect())
 }
 
 /// A server's text for the model: hidden characters visible, no fake notes, clipped.
-fn sanitize(words: &str) -> String {
-    let shown = text::show(words);
-    let mut sanitize = text::escape_note_tags(&shown);
-    if sanitize.len() > DESCRIPTION_BYTES {
-        let left_out = sanitize.len() - DESCRIPTION_BYTES;
-        sanitize.truncate(sanitize.floor_char_boundary(DESCRIPTION_BYTES));
-        sanitize.push_str(&format!("… [about {left_out} bytes left out]"));
+fn sanitize(raw: &str) -> String {
+    let shown = text::show(raw);
+    let mut text = text::escape_note_tags(&shown);
+    if text.len() > DESCRIPTION_BYTES {
+        let left_out = text.len() - DESCRIPTION_BYTES;
+        text.truncate(text.floor_char_boundary(DESCRIPTION_BYTES));
+        text.push_str(&format!("… [about {left_out} bytes left out]"));
     }
-    sanitize
+    text
 }
 
 /// A schema with sanitized descriptions and titles; the rest, which checks input, is unchanged.
@@ -150,9 +150,7 @@ fn sanitize_schema(schema: &Value) -> Value {
         Value::Object(members) => {
             let sanitize = |(key, value): (&String, &Value)| {
                 let value = match (key.as_str(), value) {
-                    ("description" | "title", Value::String(words)) => {
-                        Value::String(sanitize(words))
-                    }
+                    ("description" | "title", Value::String(text)) => Value::String(sanitize(text)),
                     (_, value) => sanitize_schema(value),
                 };
                 (key.clone(), value)

@@ -27,14 +27,14 @@ pub(crate) fn transport(
     url: &Url,
     headers: &[(HeaderName, String)],
     variables: &[(OsString, OsString)],
-) -> Result<StreamableHttpClientTransport<BoundedBody>, String> {
+) -> Result<StreamableHttpClientTransport<BoundedClient>, String> {
     let mut sent_headers = HashMap::new();
     for (name, value) in headers {
         let value = launch::expand(value, variables)
             .map_err(|cause| format!("header `{name}`: {cause}"))?;
         let value = HeaderValue::from_str(&value);
         let mut value =
-            value.map_err(|_| format!("header `{name}` has letters that none may have"))?;
+            value.map_err(|_| format!("header `{name}` has characters that are not allowed"))?;
         value.set_sensitive(true);
         sent_headers.insert(name.clone(), value);
     }
@@ -43,21 +43,21 @@ pub(crate) fn transport(
         // A retry could repeat a call that had an effect.
         .reinit_on_expired_session(false);
     let client = client(url.scheme() == "https").map_err(|cause| cause.to_string())?;
-    Ok(StreamableHttpClientTransport::with_client(BoundedBody(client), config))
+    Ok(StreamableHttpClientTransport::with_client(BoundedClient(client), config))
 }
 
 /// A client that limits the size of a response to that of a message. The crate's own client has no
 /// limit for plain JSON.
 #[derive(Clone)]
-pub(crate) struct BoundedBody(Client);
+pub(crate) struct BoundedClient(Client);
 
-type Failure = StreamableHttpError<reqwest::Error>;
+type HttpError = StreamableHttpError<reqwest::Error>;
 type Headers = HashMap<HeaderName, HeaderValue>;
 type Events = BoxStream<'static, Result<Sse, SseError>>;
 
 const SESSION: &str = "mcp-session-id";
 
-impl StreamableHttpClient for BoundedBody {
+impl StreamableHttpClient for BoundedClient {
     type Error = reqwest::Error;
 
     async fn post_message(
@@ -67,7 +67,7 @@ impl StreamableHttpClient for BoundedBody {
         session: Option<Arc<str>>,
         _: Option<String>,
         headers: Headers,
-    ) -> Result<StreamableHttpPostResponse, Failure> {
+    ) -> Result<StreamableHttpPostResponse, HttpError> {
         let is_request = matches!(message, ClientJsonRpcMessage::Request(_));
         let has_session = session.is_some();
         let mut request = self.0.post(&*uri).header(ACCEPT, "application/json, text/event-stream");
@@ -89,7 +89,7 @@ impl StreamableHttpClient for BoundedBody {
         session: Arc<str>,
         _: Option<String>,
         headers: Headers,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), HttpError> {
         // The result does not matter: the session is over.
         let request = self.0.delete(&*uri).header(SESSION, &*session);
         request.headers(headers.into_iter().collect()).send().await?;
@@ -103,7 +103,7 @@ impl StreamableHttpClient for BoundedBody {
         last_event: Option<String>,
         _: Option<String>,
         headers: Headers,
-    ) -> Result<Events, Failure> {
+    ) -> Result<Events, HttpError> {
         let mut request = self.0.get(&*uri).header(ACCEPT, "text/event-stream");
         if let Some(session) = session {
             request = request.header(SESSION, &*session);
@@ -116,13 +116,13 @@ impl StreamableHttpClient for BoundedBody {
             StatusCode::METHOD_NOT_ALLOWED => Err(StreamableHttpError::ServerDoesNotSupportSse),
             status if !status.is_success() => Err(status_error(response).await),
             _ if has_content_type(&response, "text/event-stream") => Ok(events(response)),
-            _ => Err(unexpected("something that is no stream of events".into())),
+            _ => Err(unexpected("not a stream of events".into())),
         }
     }
 }
 
 /// Reads the response to a request.
-async fn answer(response: Response) -> Result<StreamableHttpPostResponse, Failure> {
+async fn answer(response: Response) -> Result<StreamableHttpPostResponse, HttpError> {
     let session =
         response.headers().get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
     if has_content_type(&response, "text/event-stream") {
@@ -137,19 +137,19 @@ async fn answer(response: Response) -> Result<StreamableHttpPostResponse, Failur
 }
 
 /// The error for a status, with the beginning of the body.
-async fn status_error(response: Response) -> Failure {
-    const WORDS: usize = 2000;
+async fn status_error(response: Response) -> HttpError {
+    const MAX_BODY: usize = 2000;
     let status = response.status();
-    let words = body(response, WORDS).await.unwrap_or_default();
-    let words = String::from_utf8_lossy(&words);
-    unexpected(match words.trim() {
+    let body = body(response, MAX_BODY).await.unwrap_or_default();
+    let body = String::from_utf8_lossy(&body);
+    unexpected(match body.trim() {
         "" => status.to_string(),
-        words => format!("{status}: {words}"),
+        body => format!("{status}: {body}"),
     })
 }
 
-fn unexpected(words: String) -> Failure {
-    StreamableHttpError::UnexpectedServerResponse(words.into())
+fn unexpected(message: String) -> HttpError {
+    StreamableHttpError::UnexpectedServerResponse(message.into())
 }
 
 fn has_content_type(response: &Response, kind: &str) -> bool {
@@ -162,7 +162,7 @@ fn has_content_type(response: &Response, kind: &str) -> bool {
     })
 }
 
-async fn body(response: Response, max_bytes: usize) -> Result<Vec<u8>, Failure> {
+async fn body(response: Response, max_bytes: usize) -> Result<Vec<u8>, HttpError> {
     let mut body = vec![];
     let mut pieces = response.bytes_stream();
     while let Some(piece) = pieces.next().await {
@@ -176,11 +176,11 @@ async fn body(response: Response, max_bytes: usize) -> Result<Vec<u8>, Failure> 
 
 fn events(response: Response) -> Events {
     let pieces = response.bytes_stream().map_err(io::Error::other);
-    SseStream::from_bytes_stream(bounded(pieces)).boxed()
+    SseStream::from_bytes_stream(limit_events(pieces)).boxed()
 }
 
 /// An event stream with a limit on the size of an event; an event ends at an empty line.
-fn bounded<B: AsRef<[u8]>>(
+fn limit_events<B: AsRef<[u8]>>(
     pieces: impl Stream<Item = io::Result<B>> + Send,
 ) -> impl Stream<Item = io::Result<B>> + Send {
     let (mut event, mut line) = (0, 0);

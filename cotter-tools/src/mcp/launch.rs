@@ -25,7 +25,7 @@ use crate::process::{
 
 /// The buffer size for a server's output.
 const BUFFER: usize = 64 * 1024;
-/// The most bytes buffer of a server's standard error.
+/// The most bytes of a server's standard error that are kept.
 const TAIL_BYTES: usize = 64 * 1024;
 /// How long to wait for the rest of it.
 const TAIL_WAIT: Duration = Duration::from_millis(250);
@@ -49,12 +49,12 @@ pub(crate) async fn start(
     mut job: Job,
     tail: &StderrTail,
 ) -> Result<(McpProcess, Pipes), String> {
-    let words = |cause: io::Error| cause.to_string();
+    let to_message = |cause: io::Error| cause.to_string();
     create_closed_folders(&job);
-    let (child_end, our_end) = io::pipe().map_err(words)?;
+    let (child_end, our_end) = io::pipe().map_err(to_message)?;
     job.stdin = Some(Arc::new(child_end.into()));
     let running = runner.start(job).await.map_err(|cause| cause.to_string())?;
-    let input = Sender::from_owned_fd(our_end.into()).map_err(words)?;
+    let input = Sender::from_owned_fd(our_end.into()).map_err(to_message)?;
     let (output, child_end) = tokio::io::duplex(BUFFER);
     tail.0.open.send_replace(true);
     let pump = tokio::spawn(pump(running, child_end, tail.clone())).abort_handle();
@@ -130,7 +130,7 @@ impl StderrTail {
         let last: String = text.chars().skip(skipped).collect();
         match last.is_empty() {
             true => String::new(),
-            false => format!("; it last said:\n{}", text::show(&last)),
+            false => format!("; its last output:\n{}", text::show(&last)),
         }
     }
 }
@@ -144,29 +144,29 @@ pub(crate) fn environment(
     Environment::chosen(variables.iter().cloned(), &["TMPDIR"]).with(workspace, named)
 }
 
-/// Replaces every `${NAME}` by the variable, and `${NAME:-words}` by the words if there is none. A
-/// missing variable is an error: a server with an empty key would fail in a less clear way.
+/// Replaces every `${NAME}` by the variable, and `${NAME:-default}` by the default if there is none.
+/// A missing variable is an error: a server with an empty key would fail in a less clear way.
 pub(crate) fn expand(text: &str, variables: &[(OsString, OsString)]) -> Result<String, String> {
     let mut out = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {
         out.push_str(before);
-        let Some((inside, behind)) = after.split_once('}') else {
+        let Some((inside, after)) = after.split_once('}') else {
             return Err("a `${` is not closed".into());
         };
-        let (name, otherwise) = match inside.split_once(":-") {
-            Some((name, otherwise)) => (name, Some(otherwise)),
+        let (name, default) = match inside.split_once(":-") {
+            Some((name, default)) => (name, Some(default)),
             None => (inside, None),
         };
         let found =
-            variables.iter().find(|(known, _)| known == name).and_then(|(_, value)| value.to_str());
-        match found.or(otherwise) {
+            variables.iter().find(|(other, _)| other == name).and_then(|(_, value)| value.to_str());
+        match found.or(default) {
             Some(value) => out.push_str(value),
             None => {
                 return Err(format!("there is no variable `{}`", cotter::text::show_line(name)));
             }
         }
-        rest = behind;
+        rest = after;
     }
     out.push_str(rest);
     Ok(out)
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(tail.quote(), "");
         tail.push(&vec![b'x'; 2 * TAIL_BYTES]);
         tail.push("the end\u{1b}[31m\n".as_bytes());
-        assert_eq!(tail.0.buffer.lock().expect("nobody panics").len(), TAIL_BYTES);
+        assert_eq!(tail.0.buffer.lock().expect("the lock is not poisoned").len(), TAIL_BYTES);
         assert!(tail.quote().ends_with("xthe end\\u{1b}[31m"), "{}", tail.quote());
     }
 }

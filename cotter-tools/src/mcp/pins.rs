@@ -2,7 +2,7 @@
 //! held back if they change.
 //!
 //! The first list of a server is accepted as it is, since the person named the server. Later, a new
-//! or changed definition waits until somebody has reviewed and accepted it.
+//! or changed definition waits until a person has reviewed and accepted it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -36,7 +36,8 @@ pub struct Pins {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct PinnedServer {
-    /// Identifies the settings entry that was asked; another entry is asked again.
+    /// Identifies the settings entry of the listed server. If the entry changes, the server is listed
+    /// again.
     pub(crate) identity: String,
     /// The accepted definitions.
     pub accepted: BTreeMap<String, Definition>,
@@ -55,10 +56,10 @@ impl Pins {
             Err(cause) => return Err(PinsError::new(path, "cannot be read", cause)),
         };
         // An invalid file does not count as empty: then everything would be accepted.
-        let invalid = |cause: io::Error| PinsError::new(path, "is not what was written", cause);
+        let invalid = |cause: io::Error| PinsError::new(path, "is invalid", cause);
         let value: Value = serde_json::from_slice(&bytes).map_err(|cause| invalid(cause.into()))?;
         if value["v"] != VERSION {
-            return Err(invalid(io::Error::other(format!("format {} is not known", value["v"]))));
+            return Err(invalid(io::Error::other(format!("unknown format {}", value["v"]))));
         }
         let servers =
             value["servers"].as_object().ok_or_else(|| invalid(io::Error::other("no servers")))?;
@@ -93,12 +94,12 @@ impl Pins {
     pub fn accept(path: &Path, server: &str, shown: &str) -> Result<(), PinsError> {
         Pins::change(path, |pins| {
             let refused =
-                |words: String| PinsError::new(path, "was not changed", io::Error::other(words));
+                |why: String| PinsError::new(path, "was not changed", io::Error::other(why));
             let pinned = pins.servers.get_mut(server);
-            let pinned = pinned.ok_or_else(|| refused(format!("no server `{server}` was seen")))?;
+            let pinned = pinned.ok_or_else(|| refused(format!("unknown server `{server}`")))?;
             if pinned.waiting_digest() != shown {
                 return Err(refused(format!(
-                    "what waits of `{server}` is another by now; look again"
+                    "the waiting definitions of `{server}` changed meanwhile; review them again"
                 )));
             }
             for (name, definition) in std::mem::take(&mut pinned.waiting) {
@@ -109,7 +110,7 @@ impl Pins {
     }
 
     /// Records a server's tool list. No IO.
-    pub(crate) fn see(
+    pub(crate) fn record_list(
         &mut self,
         server: &str,
         identity: &str,

@@ -28,7 +28,7 @@ pub(crate) fn output(mut result: CallToolResult) -> Result<ToolOutput, ToolError
         data.into_iter().chain(result.content.into_iter().map(part)).collect();
     let content = match parts.as_slice() {
         [] => Content::Text("(The tool answered nothing.)".into()),
-        [ContentPart::Text(words)] => Content::Text(words.clone()),
+        [ContentPart::Text(text)] => Content::Text(text.clone()),
         _ => Content::Parts(parts),
     };
     match is_error {
@@ -39,33 +39,36 @@ pub(crate) fn output(mut result: CallToolResult) -> Result<ToolOutput, ToolError
 
 fn part(block: ContentBlock) -> ContentPart {
     match block {
-        ContentBlock::Text(words) => ContentPart::Text(words.text),
+        ContentBlock::Text(block) => ContentPart::Text(block.text),
         ContentBlock::Image(image) => picture(image.data, &image.mime_type),
         ContentBlock::Audio(audio) => placeholder("a sound", &audio.mime_type, audio.data.len()),
         ContentBlock::Resource(resource) => embedded(resource.resource),
         ContentBlock::ResourceLink(link) => {
             let (uri, name) = (text::show_line(&link.uri), text::show_line(&link.name));
-            let words = link.description.map(|words| format!(": {}", text::show(&words)));
-            ContentPart::Text(format!("[a link to {uri}, `{name}`{}]", words.unwrap_or_default()))
+            let description = link.description.map(|text| format!(": {}", text::show(&text)));
+            ContentPart::Text(format!(
+                "[a link to {uri}, `{name}`{}]",
+                description.unwrap_or_default()
+            ))
         }
-        _ => ContentPart::Text("[something of a kind that is not known here]".into()),
+        _ => ContentPart::Text("[content of an unknown kind]".into()),
     }
 }
 
 fn embedded(resource: ResourceContents) -> ContentPart {
     match resource {
-        ResourceContents::TextResourceContents { uri, text: words, .. } => {
-            ContentPart::Text(format!("[{}]\n{words}", text::show_line(&uri)))
+        ResourceContents::TextResourceContents { uri, text: content, .. } => {
+            ContentPart::Text(format!("[{}]\n{content}", text::show_line(&uri)))
         }
         ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
             match picture(blob, &mime_type.unwrap_or_default()) {
-                ContentPart::Text(words) => {
-                    ContentPart::Text(format!("[{}]\n{words}", text::show_line(&uri)))
+                ContentPart::Text(content) => {
+                    ContentPart::Text(format!("[{}]\n{content}", text::show_line(&uri)))
                 }
                 picture => picture,
             }
         }
-        _ => ContentPart::Text("[something of a kind that is not known here]".into()),
+        _ => ContentPart::Text("[content of an unknown kind]".into()),
     }
 }
 

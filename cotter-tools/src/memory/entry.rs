@@ -66,7 +66,7 @@ impl Entry {
         }
         entry.text = rest.trim().to_owned();
         match entry.text.is_empty() {
-            true => Err("nothing stands below its front matter".into()),
+            true => Err("there is no text below its front matter".into()),
             false => Ok(entry),
         }
     }
@@ -77,17 +77,18 @@ impl Entry {
         }
         let shown = || text::clip(&text::show_line(line), 60).into_owned();
         let (key, value) =
-            line.split_once(':').ok_or_else(|| format!("`{}` is no `key: value`", shown()))?;
+            line.split_once(':').ok_or_else(|| format!("`{}` is not `key: value`", shown()))?;
         let value = without_quotes(value.trim());
         match key.trim() {
             "id" if is_id(value) => self.id = value.into(),
             "secret" => {
-                self.secret = value
-                    .parse()
-                    .map_err(|_| format!("`{}` does not say `true` or `false`", shown()))?;
+                self.secret =
+                    value.parse().map_err(|_| format!("`{}` is not `true` or `false`", shown()))?;
             }
             "created" if Timestamp::parse(value).is_some() => self.created = value.into(),
-            key @ ("id" | "created") => return Err(format!("`{}` is no `{key}`", shown())),
+            key @ ("id" | "created") => {
+                return Err(format!("`{}` is not a valid `{key}`", shown()));
+            }
             "session" => self.session = value.into(),
             "agent" => self.agent = value.into(),
             "origin" => self.origin = value.into(),

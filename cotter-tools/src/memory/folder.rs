@@ -53,13 +53,13 @@ impl MemoryFolder {
         for file in files {
             let file = file?;
             let name = file.file_name();
-            // A name that is not UTF-8 cannot be shown to anybody.
+            // A name that is not UTF-8 cannot be shown, so the file is skipped.
             let Some(name) = name.to_str().filter(|name| is_entry(name)) else { continue };
             // The file was removed meanwhile.
-            let Ok(about) = file.metadata() else { continue };
-            found.push(MemoryFile { name: name.to_owned(), stamp: Stamp::of(&about) });
+            let Ok(metadata) = file.metadata() else { continue };
+            found.push(MemoryFile { name: name.to_owned(), stamp: Stamp::of(&metadata) });
         }
-        found.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        found.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Ok(found)
     }
 
@@ -125,13 +125,13 @@ impl MemoryFolder {
 }
 
 impl Stamp {
-    fn of(about: &fs::Metadata) -> Self {
+    fn of(metadata: &fs::Metadata) -> Self {
         #[cfg(unix)]
-        let inode = std::os::unix::fs::MetadataExt::ino(about);
+        let inode = std::os::unix::fs::MetadataExt::ino(metadata);
         #[cfg(not(unix))]
         let inode = 0;
-        let modified = about.modified().ok();
-        Stamp { is_file: about.is_file(), bytes: about.len(), modified, inode }
+        let modified = metadata.modified().ok();
+        Stamp { is_file: metadata.is_file(), bytes: metadata.len(), modified, inode }
     }
 }
 

@@ -75,7 +75,7 @@ impl Index {
         let gone: Vec<_> =
             self.files.keys().filter(|name| !present.contains(name.as_str())).cloned().collect();
         let is_new = |found: &&MemoryFile| {
-            self.files.get(&found.name).is_none_or(|known| known.stamp != found.stamp)
+            self.files.get(&found.name).is_none_or(|indexed| indexed.stamp != found.stamp)
         };
         let changed: Vec<_> = found.iter().filter(is_new).collect();
         if gone.is_empty() && changed.is_empty() {
@@ -94,17 +94,17 @@ impl Index {
     }
 
     fn is_duplicate(&self, name: &str) -> bool {
-        let known = self.files.get(name);
-        known.is_some_and(|known| matches!(known.entry, Err(EntryError::DuplicateId(_))))
+        let indexed = self.files.get(name);
+        indexed.is_some_and(|indexed| matches!(indexed.entry, Err(EntryError::DuplicateId(_))))
     }
 
     fn drop_file(&mut self, name: &str) -> Result<(), IndexError> {
-        if let Some(known) = self.files.remove(name)
-            && let Ok(entry) = &known.entry
+        if let Some(indexed) = self.files.remove(name)
+            && let Ok(entry) = &indexed.entry
         {
-            self.rows.remove(&known.row);
+            self.rows.remove(&indexed.row);
             self.ids.remove(&entry.id);
-            self.database.execute("DELETE FROM entries WHERE rowid = ?1", [known.row])?;
+            self.database.execute("DELETE FROM entries WHERE rowid = ?1", [indexed.row])?;
         }
         Ok(())
     }
@@ -149,13 +149,14 @@ impl Index {
     }
 
     fn entries(&self) -> impl DoubleEndedIterator<Item = &Entry> {
-        self.files.values().filter_map(|known| known.entry.as_ref().ok())
+        self.files.values().filter_map(|indexed| indexed.entry.as_ref().ok())
     }
 
     /// The unreadable files and their errors.
     pub(crate) fn damaged<'a>(&'a self) -> impl Iterator<Item = (&'a str, &'a str)> {
-        let wrong = |known: &'a IndexedFile| known.entry.as_ref().err().map(EntryError::message);
-        self.files.iter().filter_map(move |(name, known)| Some((name.as_str(), wrong(known)?)))
+        let error =
+            |indexed: &'a IndexedFile| indexed.entry.as_ref().err().map(EntryError::message);
+        self.files.iter().filter_map(move |(name, indexed)| Some((name.as_str(), error(indexed)?)))
     }
 
     /// The entries that match a query, the best first, and newer before older among equals. An
@@ -179,7 +180,7 @@ impl Index {
 
     fn newest(&self, limit: usize) -> Vec<&Entry> {
         let mut all: Vec<_> = self.entries().collect();
-        all.sort_by(|one, other| other.created.cmp(&one.created));
+        all.sort_by(|a, b| b.created.cmp(&a.created));
         all.truncate(limit);
         all
     }
@@ -193,8 +194,8 @@ impl Index {
         let rows = matching.query_map(params![match_query, limit], |row| row.get::<_, i64>(0))?;
         let mut found = vec![];
         for row in rows {
-            let known = self.rows.get(&row?).and_then(|name| self.files.get(name));
-            found.extend(known.and_then(|known| known.entry.as_ref().ok()));
+            let indexed = self.rows.get(&row?).and_then(|name| self.files.get(name));
+            found.extend(indexed.and_then(|indexed| indexed.entry.as_ref().ok()));
         }
         Ok(found)
     }

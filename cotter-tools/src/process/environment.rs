@@ -8,8 +8,8 @@ use std::{
 
 use cotter::{Workspace, text};
 
-/// Every command of a call has this variable: it identifies the call's processes, and tells our own
-/// binary that an agent started it.
+/// The variable that every command of a call has. It identifies the call's processes, and shows our
+/// own binary that an agent started it.
 pub const MARK: &str = "COTTER_CALL";
 
 /// Variables that every command gets.
@@ -44,7 +44,7 @@ impl Environment {
         besides: &[impl AsRef<OsStr>],
     ) -> Self {
         let is_allowed = |name: &OsStr| {
-            ALLOWED.iter().any(|known| name == *known)
+            ALLOWED.iter().any(|allowed| name == *allowed)
                 || name.as_encoded_bytes().starts_with(b"LC_")
                 || besides.iter().any(|named| named.as_ref() == name)
         };
@@ -72,7 +72,7 @@ impl Environment {
         let mut all: Vec<_> =
             self.variables.iter().filter(|(name, _)| name != "PATH").cloned().collect();
         for (name, value) in [("PATH".into(), path)].into_iter().chain(others) {
-            all.retain(|(known, _)| *known != name);
+            all.retain(|(other, _)| *other != name);
             all.push((name, value));
         }
         all
@@ -127,7 +127,8 @@ pub(crate) fn find_program(
 #[cfg(unix)]
 fn is_program(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
-    path.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
+    path.metadata()
+        .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
 #[cfg(not(unix))]

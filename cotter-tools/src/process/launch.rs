@@ -53,7 +53,7 @@ fn start(launch: &mut Launch) -> io::Result<Pid> {
         // SAFETY: it points to the value that `start` borrows, and `start` waits.
         let launch = unsafe { &mut *launch.cast::<Launch>() };
         let why = catch_unwind(AssertUnwindSafe(|| launch.become_command()));
-        let why = why.unwrap_or_else(|_| "a mistake of ours on the way to it".into());
+        let why = why.unwrap_or_else(|_| "internal error before the command was started".into());
         let _ = launch.failure_pipe.write_all(why.as_bytes());
         exit_now(127)
     }
@@ -87,18 +87,18 @@ impl Launch<'_> {
             move |cause: rustix::io::Errno| format!("cannot {what}: {cause}")
         };
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
-            .map_err(cannot("bind its end to ours"))?;
-        rustix::process::setsid().map_err(cannot("make a session for it"))?;
+            .map_err(cannot("set its parent death signal"))?;
+        rustix::process::setsid().map_err(cannot("create a session for it"))?;
         let none = Rlimit { current: Some(0), maximum: Some(0) };
         rustix::process::setrlimit(Resource::Core, none)
             .map_err(cannot("switch core dumps off"))?;
         if let Some(stdin) = &self.files.stdin {
-            rustix::stdio::dup2_stdin(stdin).map_err(cannot("hand it its input"))?;
+            rustix::stdio::dup2_stdin(stdin).map_err(cannot("connect its input"))?;
         }
-        rustix::stdio::dup2_stdout(&self.files.stdout).map_err(cannot("hand it its output"))?;
-        rustix::stdio::dup2_stderr(&self.files.stderr).map_err(cannot("hand it its output"))?;
+        rustix::stdio::dup2_stdout(&self.files.stdout).map_err(cannot("connect its output"))?;
+        rustix::stdio::dup2_stderr(&self.files.stderr).map_err(cannot("connect its output"))?;
         let shown = request.cwd.display();
-        rustix::process::chdir(&request.cwd).map_err(cannot(&format!("go to {shown}")))?;
+        rustix::process::chdir(&request.cwd).map_err(cannot(&format!("enter {shown}")))?;
         if let Some(confinement) = &request.confinement {
             let entered = confinement.enter(self.is_mounted, &mut self.prepared);
             entered.map_err(|cause| format!("cannot confine it: {cause}"))?;
@@ -108,17 +108,17 @@ impl Launch<'_> {
 }
 
 fn execute(request: &Request) -> String {
-    let c_string = |word: &OsStr| CString::new(word.as_bytes());
-    let words = |words: &mut dyn Iterator<Item = &OsStr>| {
-        words.map(c_string).collect::<Result<Vec<_>, _>>()
+    let c_string = |text: &OsStr| CString::new(text.as_bytes());
+    let c_strings = |texts: &mut dyn Iterator<Item = &OsStr>| {
+        texts.map(c_string).collect::<Result<Vec<_>, _>>()
     };
     let program = request.program.as_os_str();
     let mut args = std::iter::once(program).chain(request.args.iter().map(|arg| &**arg));
     let mut environment = request.environment.iter().map(|entry| &**entry);
     let (Ok(program), Ok(args), Ok(environment)) =
-        (c_string(program), words(&mut args), words(&mut environment))
+        (c_string(program), c_strings(&mut args), c_strings(&mut environment))
     else {
-        return "a word of it contains a NUL".into();
+        return "an argument or a variable contains a NUL byte".into();
     };
     let cause = exec(&program, &args, &environment);
     format!("cannot run {}: {cause}", request.program.display())
@@ -126,8 +126,8 @@ fn execute(request: &Request) -> String {
 
 #[expect(unsafe_code, reason = "rustix has no execve outside its runtime")]
 fn exec(program: &CString, args: &[CString], environment: &[CString]) -> std::io::Error {
-    let pointers = |words: &[CString]| -> Vec<_> {
-        words.iter().map(|word| word.as_ptr()).chain([std::ptr::null()]).collect()
+    let pointers = |texts: &[CString]| -> Vec<_> {
+        texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
     };
     let (args, environment) = (pointers(args), pointers(environment));
     // SAFETY: both lists end with a null and point to strings that outlive the call.

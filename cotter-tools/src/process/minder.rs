@@ -41,7 +41,7 @@ pub(crate) fn mind(mut fds: MinderFds, prepared: PreparedSandbox, on_started: im
 fn receive(fds: &mut MinderFds) -> Result<Request, String> {
     set_child_subreaper(Some(rustix::process::getpid())).map_err(|cause| cause.to_string())?;
     let body = wire::receive(&mut fds.control).map_err(|cause| cause.to_string())?;
-    Request::decode(&body).ok_or_else(|| "the request is not understood".into())
+    Request::decode(&body).ok_or_else(|| "the request cannot be decoded".into())
 }
 
 fn run(
@@ -57,7 +57,7 @@ fn run(
     let started = launch::launch(request, mounted, prepared, &files);
     on_started();
     drop(files);
-    let (pid, failed) = match started {
+    let (pid, failure_reader) = match started {
         Ok(started) => started,
         Err(cause) => return Report::NotStarted(cause.to_string()),
     };
@@ -68,7 +68,7 @@ fn run(
     if let Some(guard) = guard {
         remarks.extend(guard.restore_all());
     }
-    match start_failure(failed) {
+    match start_failure(failure_reader) {
         Some(why) => Report::NotStarted(why),
         None => Report::Ended(ProcessEnd { exit: exit(status), remarks }),
     }
@@ -90,7 +90,7 @@ impl Caller<'_> {
     /// Reads one message. False if the caller no longer wants the command.
     fn read_message(&mut self) -> bool {
         let message = wire::receive(&mut &*self.control).ok();
-        let Some(paths) = message.and_then(|body| wire::parse_approved(&body)) else {
+        let Some(paths) = message.and_then(|body| wire::decode_approved(&body)) else {
             return false;
         };
         if let Some(guard) = self.guard {
@@ -156,8 +156,8 @@ fn exit(status: Option<WaitStatus>) -> Exit {
 }
 
 /// The reason that the process wrote before it could become the command.
-fn start_failure(mut failed: impl Read) -> Option<String> {
+fn start_failure(mut reader: impl Read) -> Option<String> {
     let mut why = String::new();
-    failed.read_to_string(&mut why).ok().filter(|length| *length > 0)?;
+    reader.read_to_string(&mut why).ok().filter(|length| *length > 0)?;
     Some(why)
 }

@@ -19,8 +19,9 @@ const CHUNK: usize = 64 * 1024;
 pub struct RunningProcess {
     stdout: Option<Receiver>,
     stderr: Option<Receiver>,
-    end: ProcessWait,
-    ended: Option<Result<ProcessEnd, StartError>>,
+    wait: ProcessWait,
+    /// How it ended, once it has.
+    result: Option<Result<ProcessEnd, StartError>>,
 }
 
 #[derive(Debug)]
@@ -78,19 +79,19 @@ impl RunningProcess {
         RunningProcess::of(stdout, stderr, ProcessWait::Direct(direct))
     }
 
-    fn of(stdout: OwnedFd, stderr: OwnedFd, end: ProcessWait) -> Result<Self, StartError> {
+    fn of(stdout: OwnedFd, stderr: OwnedFd, wait: ProcessWait) -> Result<Self, StartError> {
         Ok(RunningProcess {
             stdout: Some(Receiver::from_owned_fd(stdout)?),
             stderr: Some(Receiver::from_owned_fd(stderr)?),
-            end,
-            ended: None,
+            wait,
+            result: None,
         })
     }
 
     /// The next piece of output, in order of arrival; `None` when the command has ended and
     /// everything was read. Cancel safe.
     pub async fn next(&mut self) -> Option<Chunk> {
-        while self.ended.is_none() {
+        while self.result.is_none() {
             tokio::select! {
                 biased;
                 bytes = read_pipe(&mut self.stdout) => {
@@ -103,7 +104,7 @@ impl RunningProcess {
                         return Some(Chunk { stream: Stream::Stderr, bytes });
                     }
                 }
-                ended = self.end.wait() => self.ended = Some(ended),
+                result = self.wait.wait() => self.result = Some(result),
             }
         }
         // All its processes are gone: the pipes hold all that is left, even if another process
@@ -120,7 +121,7 @@ impl RunningProcess {
 
     /// Ends it with all its processes. Its remaining output and its end can still be read.
     pub fn end(&mut self) {
-        match &mut self.end {
+        match &mut self.wait {
             #[cfg(target_os = "linux")]
             ProcessWait::ByMinder(handle) => {
                 let _ = rustix::net::shutdown(&handle.control, rustix::net::Shutdown::Write);
@@ -132,8 +133,8 @@ impl RunningProcess {
     /// Marks these paths as approved by a person: their content stays when the command ends.
     pub(crate) fn approve(&mut self, paths: &[PathBuf]) {
         #[cfg(target_os = "linux")]
-        if let ProcessWait::ByMinder(handle) = &self.end {
-            let message = wire::framed(&wire::approved(paths));
+        if let ProcessWait::ByMinder(handle) = &self.wait {
+            let message = wire::framed(&wire::encode_approved(paths));
             // The minder would wait for the rest of half a message. End the command instead: the
             // guard must not be lost.
             if handle.control.try_write(&message).is_ok_and(|length| length < message.len()) {
@@ -145,9 +146,9 @@ impl RunningProcess {
     }
 
     /// Waits until it has ended with all its processes. Its output is dropped.
-    pub async fn ended(mut self) -> Result<ProcessEnd, StartError> {
+    pub async fn wait_for_end(mut self) -> Result<ProcessEnd, StartError> {
         while self.next().await.is_some() {}
-        self.ended.take().unwrap_or_else(|| Err(StartError("it has no end".into())))
+        self.result.take().unwrap_or_else(|| Err(StartError("its end is unknown".into())))
     }
 }
 
@@ -173,11 +174,11 @@ impl MinderHandle {
 
     async fn wait(&mut self) -> Result<ProcessEnd, StartError> {
         match self.report().await {
-            Ok(Report::Ended(ended)) => Ok(ended),
+            Ok(Report::Ended(end)) => Ok(end),
             Ok(Report::NotStarted(why)) => Err(StartError(why)),
             Err(cause) => {
                 crate::process::tree::end_marked(&[&self.mark]);
-                Err(StartError(format!("who minded it is gone: {cause}")))
+                Err(StartError(format!("its minder is gone: {cause}")))
             }
         }
     }
@@ -189,7 +190,7 @@ impl MinderHandle {
                 && body.len() >= wire::length_of(*head)?
             {
                 let report = Report::decode(body);
-                return report.ok_or_else(|| io::Error::other("its report is not understood"));
+                return report.ok_or_else(|| io::Error::other("its report cannot be decoded"));
             }
             self.control.readable().await?;
             match self.control.try_read_buf(&mut self.buffer) {

@@ -47,15 +47,15 @@ impl Spawner {
         private: &Path,
     ) -> Result<RunningProcess, StartError> {
         let mark = OsString::from(format!("{MARK}={mark}"));
-        let (ours, control) = UnixStream::pair()?;
+        let (own_end, control) = UnixStream::pair()?;
         let (stdout, to_stdout) = std::io::pipe()?;
         let (stderr, to_stderr) = std::io::pipe()?;
         let stdin = job.stdin.as_ref().map(|stdin| stdin.try_clone()).transpose()?;
         let files = [control.into(), to_stdout.into(), to_stderr.into()];
         let files: Vec<OwnedFd> = files.into_iter().chain(stdin).collect();
         self.hand_over(&files, private)?;
-        ours.set_nonblocking(true)?;
-        let mut control = tokio::net::UnixStream::from_std(ours)?;
+        own_end.set_nonblocking(true)?;
+        let mut control = tokio::net::UnixStream::from_std(own_end)?;
         control.write_all(&wire::framed(&request(job, &mark).encode())).await?;
         RunningProcess::by_minder(
             stdout.into(),

@@ -189,8 +189,8 @@ fn start_minder(
         Err(_) => None,
         Ok(None) => {
             minders.clear();
-            let done = catch_unwind(AssertUnwindSafe(|| run_minder(socket, taken_write)));
-            exit_now(if done.is_ok() { 0 } else { 101 })
+            let result = catch_unwind(AssertUnwindSafe(|| run_minder(socket, taken_write)));
+            exit_now(if result.is_ok() { 0 } else { 101 })
         }
     }
 }
@@ -228,8 +228,8 @@ pub(crate) fn exit_now(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Closes a file of the spawner in the minder. Its owner is the spawner's loop, which never runs on
-/// in this process.
+/// Closes a file of the spawner in the minder. Its owner is the spawner's loop, which does not
+/// continue in this process.
 #[expect(unsafe_code, reason = "closes what the forked copy of another function owns")]
 fn close(file: &OwnedFd) {
     use std::os::fd::AsRawFd;

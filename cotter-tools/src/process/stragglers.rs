@@ -65,6 +65,6 @@ impl Drop for StragglerReaper {
 
 impl fmt::Debug for StragglerReaper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("what commands left")
+        f.write_str("StragglerReaper")
     }
 }

@@ -34,7 +34,7 @@ pub(crate) fn end_all_below(
     let mut status = None;
     loop {
         let below = below(std::process::id(), except);
-        below.iter().for_each(|found| found.kill());
+        below.iter().for_each(|process| process.kill());
         let none_left = reap(|pid, exit_status| {
             if Some(pid) == main {
                 status = Some(exit_status);

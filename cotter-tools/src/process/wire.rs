@@ -42,17 +42,17 @@ type Lists = Vec<Vec<Vec<u8>>>;
 
 impl Request {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let words =
-            |words: &[OsString]| words.iter().map(|word| word.as_bytes().to_vec()).collect();
+        let to_list =
+            |texts: &[OsString]| texts.iter().map(|text| text.as_bytes().to_vec()).collect();
         let mut lists: Lists = vec![
             vec![bytes(&self.program), bytes(&self.cwd), self.processes.to_string().into_bytes()],
-            words(&self.args),
-            words(&self.environment),
+            to_list(&self.args),
+            to_list(&self.environment),
         ];
         if let Some(confinement) = &self.confinement {
             let outlives = if confinement.outlives { "outlives" } else { "" };
-            let words = [confinement.network.as_str(), confinement.calls.as_str(), outlives];
-            lists.push(words.map(|word| word.as_bytes().to_vec()).into());
+            let modes = [confinement.network.as_str(), confinement.calls.as_str(), outlives];
+            lists.push(modes.map(|mode| mode.as_bytes().to_vec()).into());
             for paths in confinement.lists() {
                 lists.push(paths.iter().map(|path| bytes(path)).collect());
             }
@@ -63,14 +63,14 @@ impl Request {
     pub(crate) fn decode(body: &[u8]) -> Option<Request> {
         let mut lists = decode(body)?.into_iter();
         let [program, cwd, processes] = lists.next()?.try_into().ok()?;
-        let mut words = || -> Option<Vec<_>> {
+        let mut next_list = || -> Option<Vec<_>> {
             Some(lists.next()?.into_iter().map(OsString::from_vec).collect())
         };
-        let (args, environment) = (words()?, words()?);
+        let (args, environment) = (next_list()?, next_list()?);
         let confinement = match lists.next() {
             None => None,
-            Some(words) => {
-                let [network, calls, outlives] = words.try_into().ok()?;
+            Some(modes) => {
+                let [network, calls, outlives] = modes.try_into().ok()?;
                 let network = Network::parse(str::from_utf8(&network).ok()?)?;
                 let calls = SyscallSet::parse(str::from_utf8(&calls).ok()?)?;
                 let paths = lists.map(|paths| paths.into_iter().map(path).collect()).collect();
@@ -89,27 +89,28 @@ impl Request {
 }
 
 /// Encodes paths that were approved while a command runs.
-pub(crate) fn approved(paths: &[PathBuf]) -> Vec<u8> {
+pub(crate) fn encode_approved(paths: &[PathBuf]) -> Vec<u8> {
     encode(&vec![paths.iter().map(|path| bytes(path)).collect()])
 }
 
-/// Decodes a message of [`approved`].
-pub(crate) fn parse_approved(body: &[u8]) -> Option<Vec<PathBuf>> {
+/// Decodes a message of [`encode_approved`].
+pub(crate) fn decode_approved(body: &[u8]) -> Option<Vec<PathBuf>> {
     Some(decode(body)?.into_iter().next()?.into_iter().map(path).collect())
 }
 
 impl Report {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let words = |words: &[String]| words.iter().map(|word| word.clone().into_bytes()).collect();
+        let to_list =
+            |texts: &[String]| texts.iter().map(|text| text.clone().into_bytes()).collect();
         match self {
             Report::NotStarted(why) => encode(&vec![vec![why.clone().into_bytes()]]),
-            Report::Ended(ended) => {
-                let (kind, value) = match ended.exit {
+            Report::Ended(end) => {
+                let (kind, value) = match end.exit {
                     Exit::Code(code) => ("code", code),
                     Exit::Signal(signal) => ("signal", signal),
                 };
                 let exit = vec![kind.into(), value.to_string().into_bytes()];
-                encode(&vec![exit, words(&ended.remarks)])
+                encode(&vec![exit, to_list(&end.remarks)])
             }
         }
     }
@@ -118,10 +119,10 @@ impl Report {
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         let mut lists = decode(body)?.into_iter();
         let mut first = lists.next()?.into_iter();
-        let word = first.next()?;
-        let Some(remarks) = lists.next() else { return Some(Report::NotStarted(text(word))) };
+        let kind = first.next()?;
+        let Some(remarks) = lists.next() else { return Some(Report::NotStarted(text(kind))) };
         let value = number(&first.next()?)?;
-        let exit = if word == b"code" { Exit::Code(value) } else { Exit::Signal(value) };
+        let exit = if kind == b"code" { Exit::Code(value) } else { Exit::Signal(value) };
         Some(Report::Ended(ProcessEnd { exit, remarks: remarks.into_iter().map(text).collect() }))
     }
 }
@@ -139,7 +140,9 @@ pub(crate) fn receive(from: &mut impl Read) -> io::Result<Vec<u8>> {
 pub(crate) fn length_of(head: [u8; 4]) -> io::Result<usize> {
     match u32::from_le_bytes(head) as usize {
         length if length <= MAX_MESSAGE => Ok(length),
-        length => Err(io::Error::other(format!("a message of {length} bytes"))),
+        length => Err(io::Error::other(format!(
+            "a message has {length} bytes; it may have {MAX_MESSAGE}"
+        ))),
     }
 }
 
@@ -232,7 +235,7 @@ mod tests {
             (0..body.len()).for_each(|cut| drop(Request::decode(&body[..cut])));
         }
         let paths = vec![PathBuf::from("/work/.envrc"), "/work/.git".into()];
-        assert_eq!(parse_approved(&approved(&paths)), Some(paths));
+        assert_eq!(decode_approved(&encode_approved(&paths)), Some(paths));
         let ended = ProcessEnd { exit: Exit::Signal(9), remarks: vec!["it grew".into()] };
         for report in [Report::Ended(ended), Report::NotStarted("no such file".into())] {
             assert_eq!(Report::decode(&report.encode()), Some(report));

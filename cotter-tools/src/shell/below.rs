@@ -8,28 +8,28 @@ use cotter::{Workspace, builtin::is_protected, fs::paths, permission::secret_fil
 use crate::shell::{glob, index};
 
 /// The most entries that are checked.
-const MOST: usize = 10_000;
+const MAX_ENTRIES: usize = 10_000;
 
-/// How a command reads folders.
+/// How a command reads folders recursively.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Deep {
+pub(crate) struct RecursiveRead {
     /// It follows links.
-    pub follows: bool,
+    pub follows_links: bool,
     /// It reads only files with these names; empty means all.
     pub names: Vec<String>,
     /// It reads only files that git tracks.
-    pub tracked: bool,
+    pub only_tracked: bool,
 }
 
-/// The findings.
+/// The findings in a folder.
 #[derive(Debug, Default)]
-pub(crate) struct Below {
+pub(crate) struct FolderFindings {
     /// Targets of links that may not be read.
     pub outside: Vec<PathBuf>,
     pub secrets: Vec<PathBuf>,
     pub protected: Vec<PathBuf>,
     /// There were more entries than the limit.
-    pub more: bool,
+    pub is_truncated: bool,
 }
 
 /// The repository of a folder.
@@ -38,49 +38,54 @@ pub(crate) fn repository(folder: &Path) -> Option<&Path> {
 }
 
 /// Checks a folder. Links are not followed: targets within the project are checked by themselves.
-pub(crate) fn look(folder: &Path, deep: &Deep, workspace: &Workspace) -> Below {
-    let mut below = Below::default();
-    if deep.tracked
+pub(crate) fn check_folder(
+    folder: &Path,
+    read: &RecursiveRead,
+    workspace: &Workspace,
+) -> FolderFindings {
+    let mut findings = FolderFindings::default();
+    if read.only_tracked
         && let Some(repository) = repository(folder)
         && let Some(files) = index::tracked(repository)
     {
         let files = files.into_iter().map(|name| repository.join(name));
-        below.secrets = files.filter(|path| path.starts_with(folder) && is_secret(path)).collect();
-        return below;
+        findings.secrets =
+            files.filter(|path| path.starts_with(folder) && is_secret(path)).collect();
+        return findings;
     }
     let mut left = vec![folder.to_owned()];
-    let mut seen = 0;
+    let mut count = 0;
     while let Some(folder) = left.pop() {
         for entry in folder.read_dir().into_iter().flatten().flatten() {
-            seen += 1;
-            if seen > MOST {
-                below.more = true;
-                return below;
+            count += 1;
+            if count > MAX_ENTRIES {
+                findings.is_truncated = true;
+                return findings;
             }
             let (path, name) = (entry.path(), entry.file_name());
             let name = name.to_string_lossy();
-            let minded =
-                || deep.names.is_empty() || deep.names.iter().any(|p| glob::fits(p, &name));
+            let is_relevant =
+                || read.names.is_empty() || read.names.iter().any(|p| glob::fits(p, &name));
             match entry.file_type() {
-                // Names of git objects are not chosen by anybody.
+                // Git chooses the names of objects, so they say nothing about the content.
                 Ok(kind) if kind.is_dir() && path.ends_with(".git/objects") => {}
                 Ok(kind) if kind.is_dir() => left.push(path),
-                Ok(kind) if kind.is_symlink() && deep.follows && minded() => {
+                Ok(kind) if kind.is_symlink() && read.follows_links && is_relevant() => {
                     let target =
                         paths::touched_paths(&path.to_string_lossy(), workspace).into_iter().next();
-                    below.outside.extend(target.filter(|target| !workspace.is_readable(target)));
+                    findings.outside.extend(target.filter(|target| !workspace.is_readable(target)));
                 }
-                Ok(kind) if kind.is_file() && minded() => {
+                Ok(kind) if kind.is_file() && is_relevant() => {
                     if is_protected(&path, workspace) {
-                        below.protected.push(path.clone());
+                        findings.protected.push(path.clone());
                     }
                     if is_secret(&path) {
-                        below.secrets.push(path);
+                        findings.secrets.push(path);
                     }
                 }
                 _ => {}
             }
         }
     }
-    below
+    findings
 }

@@ -7,11 +7,11 @@ use cotter::permission::{
 };
 
 use crate::shell::{
-    below::Deep,
+    below::RecursiveRead,
     expand::{Field, Shape},
-    hosts::{self, Leads},
+    hosts::{self, AddressTarget},
     options::{ParsedOptions, Until, kind_of},
-    programs as special,
+    programs,
     table::{OperandKind, ProgramRow, UNKNOWN, row_of},
     wrappers::{self, WrappedCommand},
 };
@@ -24,14 +24,14 @@ pub(crate) struct CommandVerdict {
     pub zone: Zone,
     pub reads: Vec<Field>,
     /// Files read from a repository's history, by their paths in it.
-    pub kept: Vec<Field>,
+    pub history_reads: Vec<Field>,
     pub writes: Vec<Field>,
     /// The paths of `writes` that are removed, with everything below.
     pub removes: Vec<Field>,
     pub hosts: Vec<String>,
     pub doubts: Vec<Doubt>,
     /// Doubts that do not change how far the command reaches.
-    pub wonders: Vec<String>,
+    pub minor_doubts: Vec<String>,
     /// Commands it would run.
     pub inner: Vec<WrappedCommand>,
     /// The targets of copies. In a folder, each copy gets the name of its source.
@@ -40,7 +40,7 @@ pub(crate) struct CommandVerdict {
     /// True if the copies are links, whatever the source is.
     pub links: bool,
     /// How it reads folders recursively, if it does.
-    pub deep: Option<Deep>,
+    pub recursive_read: Option<RecursiveRead>,
     /// The folder it enters before it reads anything.
     pub folder: Option<Field>,
 }
@@ -51,17 +51,17 @@ impl CommandVerdict {
             words: vec![],
             zone,
             reads: vec![],
-            kept: vec![],
+            history_reads: vec![],
             writes: vec![],
             removes: vec![],
             hosts: vec![],
             doubts: vec![],
-            wonders: vec![],
+            minor_doubts: vec![],
             inner: vec![],
             into: vec![],
             copied: vec![],
             links: false,
-            deep: None,
+            recursive_read: None,
             folder: None,
         }
     }
@@ -80,25 +80,30 @@ impl CommandVerdict {
     }
 
     /// Adds an address it connects to.
-    pub(crate) fn speaks_to(&mut self, address: &Field) {
+    pub(crate) fn add_address(&mut self, address: &Field) {
         // For bash a `?` is a pattern; without a matching file an address stays unchanged.
         let literal = matches!(address.shape, Shape::Pattern(_)) && address.text.contains("://");
         if !address.is_known() && !literal {
             self.unclear(format!("where `{}` leads is only known when it runs", address.text));
             return;
         }
-        match hosts::leads(&address.text) {
-            Leads::To(host) => {
+        match hosts::target_of(&address.text) {
+            AddressTarget::To(host) => {
                 self.raise(hosts::zone_of(&host));
                 self.hosts.push(host);
             }
-            Leads::Perhaps(host) => {
-                self.unclear(format!("where `{}` leads depends on who reads it", address.text));
+            AddressTarget::Perhaps(host) => {
+                self.unclear(format!(
+                    "where `{}` leads depends on the program that reads it",
+                    address.text
+                ));
                 self.raise(hosts::zone_of(&host));
                 self.hosts.push(host);
             }
-            Leads::File(path) => self.reads.push(Field::known(path)),
-            Leads::Unclear => self.unclear(format!("where `{}` leads is not known", address.text)),
+            AddressTarget::File(path) => self.reads.push(Field::known(path)),
+            AddressTarget::Unclear => {
+                self.unclear(format!("where `{}` leads is not known", address.text))
+            }
         }
     }
 }
@@ -115,41 +120,41 @@ const SYSTEM_BINS: [&str; 7] = [
 ];
 
 /// Computes the effects of a command with these words. The first word must be known.
-pub(crate) fn judge(fields: &[Field]) -> CommandVerdict {
+pub(crate) fn verdict_of(fields: &[Field]) -> CommandVerdict {
     let written = fields[0].text.as_str();
     let base = written.rsplit('/').next().unwrap_or(written);
     let folded = base.to_ascii_lowercase();
-    let mut judged = match wrappers::unwrap(&folded, fields) {
-        Some(judged) => judged,
+    let mut verdict = match wrappers::unwrap(&folded, fields) {
+        Some(verdict) => verdict,
         None => by_table(&folded, fields),
     };
-    special::own(&folded, fields, &mut judged);
+    programs::own_program(&folded, fields, &mut verdict);
     if !base.is_ascii() {
-        judged.unclear(format!("the name `{base}` has letters that look like others"));
+        verdict.unclear(format!("the name `{base}` has letters that look like others"));
     }
     // A program given by a path may be another one than the known name.
     let by_path = written.contains('/');
     let known_path = SYSTEM_BINS.iter().any(|bin| written.strip_prefix(bin) == Some(base));
     if base != folded || by_path && !known_path {
-        judged.raise(Zone::Build);
+        verdict.raise(Zone::Build);
     }
     if by_path && !known_path {
-        judged.reads.push(fields[0].clone());
+        verdict.reads.push(fields[0].clone());
     }
-    judged
+    verdict
 }
 
 fn by_table(name: &str, fields: &[Field]) -> CommandVerdict {
     let Some(mut row) = find(name) else { return unknown(fields) };
-    let mut judged = CommandVerdict::new(Zone::Safe);
+    let mut verdict = CommandVerdict::new(Zone::Safe);
     let mut names = vec![(fields[0].clone(), CommandWordKind::Name)];
     let (mut rest, mut words) = (&fields[1..], vec![]);
     let mut bare = None;
     while let OperandKind::Sub(zone) = row.takes {
         let given = ParsedOptions::read(row, rest, Until::Operand);
-        note_options(row, &given, &mut judged);
+        note_options(row, &given, &mut verdict);
         words.extend(rest[..given.read].iter().cloned().zip(given.kinds.iter().copied()));
-        special::global(row.name, &given, &mut judged);
+        programs::global(row.name, &given, &mut verdict);
         rest = &rest[given.read..];
         let Some(sub) = rest.first() else {
             bare = Some(zone);
@@ -157,26 +162,26 @@ fn by_table(name: &str, fields: &[Field]) -> CommandVerdict {
         };
         let Some(below) = sub.literal().and_then(|sub| row_of(&format!("{} {sub}", row.name)))
         else {
-            return unknown_sub(row, names, words, rest, judged);
+            return unknown_sub(row, names, words, rest, verdict);
         };
         names.push((sub.clone(), CommandWordKind::Name));
         rest = &rest[1..];
         row = below;
     }
-    judged.raise(bare.unwrap_or(row.zone));
+    verdict.raise(bare.unwrap_or(row.zone));
     if bare.is_none() {
         // `tar xf a` is `tar -xf a`.
-        let dashed = special::dashed(row.name, rest);
+        let dashed = programs::dashed(row.name, rest);
         let rest = dashed.as_deref().unwrap_or(rest);
         let given = ParsedOptions::read(row, rest, Until::End);
-        note_options(row, &given, &mut judged);
+        note_options(row, &given, &mut verdict);
         words.extend(rest.iter().cloned().zip(given.kinds.iter().copied()));
-        operands(row, &given, &mut judged);
-        special::refine(row, &given, &mut judged);
+        operands(row, &given, &mut verdict);
+        programs::refine(row, &given, &mut verdict);
     }
     names.append(&mut words);
-    judged.words = names;
-    judged
+    verdict.words = names;
+    verdict
 }
 
 /// The row of a name, with or without a version: `python3.12`.
@@ -194,14 +199,14 @@ fn find(name: &str) -> Option<&'static ProgramRow> {
 
 /// An unknown program: words that look like paths count as paths.
 fn unknown(fields: &[Field]) -> CommandVerdict {
-    let mut judged = CommandVerdict::new(Zone::Build);
+    let mut verdict = CommandVerdict::new(Zone::Build);
     let given = ParsedOptions::read(&UNKNOWN, &fields[1..], Until::End);
     let kinds = std::iter::once(CommandWordKind::Name).chain(given.kinds.iter().copied());
-    judged.words = fields.iter().cloned().zip(kinds).collect();
+    verdict.words = fields.iter().cloned().zip(kinds).collect();
     for field in &fields[1..] {
-        judged.reads.extend(path_in(field));
+        verdict.reads.extend(path_in(field));
     }
-    judged
+    verdict
 }
 
 /// A known command with an unknown subcommand. The zone is that of the outer command.
@@ -210,12 +215,12 @@ fn unknown_sub(
     mut names: Vec<(Field, CommandWordKind)>,
     mut words: Vec<(Field, CommandWordKind)>,
     rest: &[Field],
-    mut judged: CommandVerdict,
+    mut verdict: CommandVerdict,
 ) -> CommandVerdict {
-    judged.raise(row.zone);
+    verdict.raise(row.zone);
     let given = ParsedOptions::read(row, rest, Until::End);
     if let Some(open) = rest.first().filter(|field| !field.is_known()) {
-        judged.unclear(format!("`{}` is only known when it runs", open.text));
+        verdict.unclear(format!("`{}` is only known when it runs", open.text));
     }
     words.extend(rest.iter().cloned().zip(given.kinds.iter().copied()));
     if let Some((_, kind)) = words
@@ -224,89 +229,89 @@ fn unknown_sub(
     {
         *kind = CommandWordKind::Name;
     }
-    judged.reads.extend(rest.iter().filter_map(path_in));
-    special::refine(row, &given, &mut judged);
+    verdict.reads.extend(rest.iter().filter_map(path_in));
+    programs::refine(row, &given, &mut verdict);
     names.append(&mut words);
-    judged.words = names;
-    judged
+    verdict.words = names;
+    verdict
 }
 
 /// The effects of options alone.
-fn note_options(row: &ProgramRow, given: &ParsedOptions, judged: &mut CommandVerdict) {
+fn note_options(row: &ProgramRow, given: &ParsedOptions, verdict: &mut CommandVerdict) {
     if given.unknown.is_some() {
         // What an unknown option sends is unknown too.
-        judged.raise(if row.zone == Zone::Network { Zone::External } else { Zone::Build });
+        verdict.raise(if row.zone == Zone::Network { Zone::External } else { Zone::Build });
     }
-    let harms = given.kinds.contains(&CommandWordKind::UnknownOption);
-    let looks = row.zone == Zone::Safe || matches!(row.takes, OperandKind::Sub(_));
-    if harms && looks && given.writes.is_empty() {
-        judged.raise(Zone::Build);
+    let has_harmful = given.kinds.contains(&CommandWordKind::UnknownOption);
+    let only_reads = row.zone == Zone::Safe || matches!(row.takes, OperandKind::Sub(_));
+    if has_harmful && only_reads && given.writes.is_empty() {
+        verdict.raise(Zone::Build);
     }
     if let Some(open) = &given.open
         && row.zone != Zone::Build
     {
         if row.plain && row.takes == OperandKind::Text {
-            judged.wonders.push(open.clone());
+            verdict.minor_doubts.push(open.clone());
         } else {
-            judged.unclear(open.clone());
+            verdict.unclear(open.clone());
         }
     }
-    judged.reads.extend(given.reads.iter().filter(|field| field.text != "-").cloned());
-    judged.writes.extend(given.writes.iter().filter(|field| field.text != "-").cloned());
+    verdict.reads.extend(given.reads.iter().filter(|field| field.text != "-").cloned());
+    verdict.writes.extend(given.writes.iter().filter(|field| field.text != "-").cloned());
 }
 
 /// The effects of operands.
-fn operands(row: &ProgramRow, given: &ParsedOptions, judged: &mut CommandVerdict) {
+fn operands(row: &ProgramRow, given: &ParsedOptions, verdict: &mut CommandVerdict) {
     let operands = given.operands.iter().filter(|field| field.text != "-");
     match row.takes {
         OperandKind::Sub(_) | OperandKind::Text => {}
         OperandKind::Nothing => {
             if !given.operands.is_empty() && row.name != "dd" {
-                judged.raise(Zone::Build);
+                verdict.raise(Zone::Build);
             }
         }
         OperandKind::Maybe => {
             let dashes = given.before_dashes.unwrap_or(usize::MAX);
             let paths = given.operands.iter().enumerate();
-            judged.reads.extend(paths.filter_map(|(at, field)| {
+            verdict.reads.extend(paths.filter_map(|(at, field)| {
                 if at >= dashes { Some(field.clone()) } else { path_in(field) }
             }));
             let open = given.operands.iter().find(|field| field.is_open());
             if let Some(open) = open.filter(|_| row.zone != Zone::Build) {
-                judged.unclear(format!("`{}` is only known when it runs", open.text));
+                verdict.unclear(format!("`{}` is only known when it runs", open.text));
             }
         }
-        OperandKind::Reads => judged.reads.extend(operands.cloned()),
+        OperandKind::Reads => verdict.reads.extend(operands.cloned()),
         OperandKind::TextThenReads => {
             let scripted = given.has(&["e", "f", "regexp", "file", "expression", "files"]);
-            judged.reads.extend(operands.skip(usize::from(!scripted)).cloned());
+            verdict.reads.extend(operands.skip(usize::from(!scripted)).cloned());
         }
-        OperandKind::Writes => judged.writes.extend(operands.cloned()),
+        OperandKind::Writes => verdict.writes.extend(operands.cloned()),
         OperandKind::Copies => {
             let operands: Vec<_> = operands.cloned().collect();
             let named = given.has(&["t", "target-directory"]);
             match operands.split_last() {
                 Some((last, first)) if !named && !first.is_empty() => {
-                    judged.reads.extend(first.iter().cloned());
-                    judged.writes.push(last.clone());
-                    judged.into.push(last.clone());
-                    judged.copied.extend(first.iter().cloned());
+                    verdict.reads.extend(first.iter().cloned());
+                    verdict.writes.push(last.clone());
+                    verdict.into.push(last.clone());
+                    verdict.copied.extend(first.iter().cloned());
                 }
                 _ => {
-                    judged.into.extend(given.values(&["t", "target-directory"]).cloned());
-                    judged.copied.extend(operands.iter().cloned());
-                    judged.reads.extend(operands);
+                    verdict.into.extend(given.values(&["t", "target-directory"]).cloned());
+                    verdict.copied.extend(operands.iter().cloned());
+                    verdict.reads.extend(operands);
                 }
             }
         }
-        OperandKind::Hosts => operands.for_each(|field| judged.speaks_to(field)),
+        OperandKind::Hosts => operands.for_each(|field| verdict.add_address(field)),
     }
 }
 
 /// A path in a word that need not be one: absolute, from home, or with dots; also behind
 /// `--option=`.
 pub(crate) fn path_in(field: &Field) -> Option<Field> {
-    let looks = |text: &str| {
+    let looks_like_path = |text: &str| {
         text.starts_with('/')
             || text.starts_with("~/")
             || matches!(text, "." | ".." | "~")
@@ -318,14 +323,14 @@ pub(crate) fn path_in(field: &Field) -> Option<Field> {
     if field.is_open() {
         return None;
     }
-    if looks(&field.text) {
+    if looks_like_path(&field.text) {
         return Some(field.clone());
     }
     let at = field.text.find(['=', ':', '@'])?;
     let value = field.without(&field.text[..=at])?;
     let is_address = value.text.starts_with("//");
     (!is_address
-        && looks(&value.text)
+        && looks_like_path(&value.text)
         && (value.text.starts_with('/') || value.text.contains("..")))
     .then_some(value)
 }

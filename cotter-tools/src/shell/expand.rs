@@ -2,7 +2,7 @@
 
 use crate::shell::{
     parse::Reason,
-    state::{ShellState, Val},
+    state::{ShellState, VariableValue},
     tree::{Node, ShellWord, WordPart},
 };
 
@@ -10,7 +10,7 @@ use crate::shell::{
 pub(crate) const PIPE: &str = "/dev/fd/63";
 
 /// The most words that braces may produce from one.
-const MOST: usize = 256;
+const MAX_BRACE_WORDS: usize = 256;
 
 /// One word after expansion.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(crate) enum Shape {
         /// It may become several words, or none.
         splits: bool,
         /// Its first character is not known either.
-        leads: bool,
+        starts_open: bool,
     },
 }
 
@@ -43,7 +43,7 @@ impl Field {
 
     /// A word known only at run time, as written.
     pub(crate) fn open(text: impl Into<String>) -> Self {
-        Field { text: text.into(), shape: Shape::Open { splits: true, leads: true } }
+        Field { text: text.into(), shape: Shape::Open { splits: true, starts_open: true } }
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -64,7 +64,7 @@ impl Field {
         match &self.shape {
             Shape::Known => false,
             Shape::Pattern(pattern) => pattern.starts_with(['*', '?', '[']),
-            Shape::Open { splits, leads } => *splits || *leads,
+            Shape::Open { splits, starts_open } => *splits || *starts_open,
         }
     }
 
@@ -81,14 +81,14 @@ impl Field {
                 Some(rest) if rest.contains(['*', '?', '[']) => Shape::Pattern(rest.to_owned()),
                 _ => Shape::Known,
             },
-            Shape::Open { splits, .. } => Shape::Open { splits: *splits, leads: true },
+            Shape::Open { splits, .. } => Shape::Open { splits: *splits, starts_open: true },
             Shape::Known => Shape::Known,
         };
         Some(Field { text, shape })
     }
 }
 
-/// A character of a word, or an item that stands for several.
+/// A character of a word, or an expansion.
 #[derive(Clone)]
 enum Atom<'a> {
     Bare(char),
@@ -124,11 +124,11 @@ pub(crate) fn single(word: &ShellWord, state: &ShellState) -> Result<Field, Reas
             _ => {}
         }
     }
-    let mut made = vec![];
-    build(&atoms, word, state, &mut made);
-    match made.len() {
+    let mut fields = vec![];
+    build(&atoms, word, state, &mut fields);
+    match fields.len() {
         0 => Ok(Field::known("")),
-        1 => Ok(made.remove(0)),
+        1 => Ok(fields.remove(0)),
         _ => Ok(Field::open(word.source.clone())),
     }
 }
@@ -179,8 +179,8 @@ fn atoms(word: &ShellWord) -> Vec<Atom<'_>> {
 
 /// `{a,b}` and `{1..3}`, the outermost and leftmost first.
 fn braces(atoms: Vec<Atom<'_>>) -> Result<Vec<Vec<Atom<'_>>>, Reason> {
-    let (mut waiting, mut done) = (vec![atoms], vec![]);
-    while let Some(atoms) = waiting.pop() {
+    let (mut pending, mut done) = (vec![atoms], vec![]);
+    while let Some(atoms) = pending.pop() {
         if has_odd_sequence(&atoms) {
             return Err("braces hold an unusual sequence".into());
         }
@@ -188,14 +188,14 @@ fn braces(atoms: Vec<Atom<'_>>) -> Result<Vec<Vec<Atom<'_>>>, Reason> {
             done.push(atoms);
             continue;
         };
-        if done.len() + waiting.len() + alternatives.len() > MOST {
+        if done.len() + pending.len() + alternatives.len() > MAX_BRACE_WORDS {
             return Err("braces make too many words".into());
         }
         for inner in alternatives.into_iter().rev() {
             let mut whole = atoms[..open].to_vec();
             whole.extend(inner);
             whole.extend_from_slice(&atoms[close + 1..]);
-            waiting.push(whole);
+            pending.push(whole);
         }
     }
     Ok(done)
@@ -221,8 +221,8 @@ fn first_brace<'a>(atoms: &[Atom<'a>]) -> Option<Brace<'a>> {
             }
             Atom::Bare('}') => {
                 let Some((start, commas)) = open.pop() else { continue };
-                let means = !commas.is_empty() || sequence(&atoms[start + 1..at]).is_some();
-                if means && found.as_ref().is_none_or(|(first, ..)| start < *first) {
+                let expands = !commas.is_empty() || sequence(&atoms[start + 1..at]).is_some();
+                if expands && found.as_ref().is_none_or(|(first, ..)| start < *first) {
                     found = Some((start, at, commas));
                 }
             }
@@ -273,7 +273,9 @@ fn sequence<'a>(atoms: &[Atom<'a>]) -> Option<Vec<Vec<Atom<'a>>>> {
     if let (Ok(from), Ok(to)) = (from.parse::<i32>(), to.parse::<i32>()) {
         let span = from.min(to)..=from.max(to);
         // One more than the limit, so that the caller refuses it.
-        return Some(span.take(MOST + 1).map(|number| whole(number.to_string())).collect());
+        return Some(
+            span.take(MAX_BRACE_WORDS + 1).map(|number| whole(number.to_string())).collect(),
+        );
     }
     let letter = |text: &str| text.parse::<char>().ok().filter(char::is_ascii_alphabetic);
     let (from, to) = (letter(from)?, letter(to)?);
@@ -308,25 +310,25 @@ fn tilde(atoms: &mut Vec<Atom<'_>>, state: &ShellState) {
 
 /// A word while it is built.
 #[derive(Default)]
-struct Making {
+struct FieldBuilder {
     text: String,
     pattern: String,
     /// An unquoted `*`, `?` or `[…]` was found.
-    patterned: bool,
+    has_pattern: bool,
     /// An unquoted `[` was found.
     bracket: bool,
     /// True if there is a word, even an empty one.
-    begun: bool,
+    has_begun: bool,
     open: Option<(bool, bool)>,
 }
 
-impl Making {
+impl FieldBuilder {
     fn bare(&mut self, c: char) {
         self.bracket |= c == '[';
-        self.patterned |= matches!(c, '*' | '?') || c == ']' && self.bracket;
+        self.has_pattern |= matches!(c, '*' | '?') || c == ']' && self.bracket;
         self.text.push(c);
         self.pattern.push(c);
-        self.begun = true;
+        self.has_begun = true;
     }
 
     fn quoted(&mut self, c: char) {
@@ -335,50 +337,50 @@ impl Making {
         }
         self.text.push(c);
         self.pattern.push(c);
-        self.begun = true;
+        self.has_begun = true;
     }
 
     fn open(&mut self, quoted: bool) {
-        let leads = self.text.is_empty();
-        let (splits, led) = self.open.unwrap_or_default();
-        self.open = Some((splits || !quoted, led || leads));
-        self.begun = true;
+        let starts_open = self.text.is_empty();
+        let (splits, started_open) = self.open.unwrap_or_default();
+        self.open = Some((splits || !quoted, started_open || starts_open));
+        self.has_begun = true;
     }
 
-    fn number(&mut self) {
+    fn open_number(&mut self) {
         self.open = Some(self.open.unwrap_or_default());
-        self.begun = true;
+        self.has_begun = true;
     }
 
     fn end(&mut self, word: &ShellWord, all: &mut Vec<Field>) {
-        let made = std::mem::take(self);
-        if !made.begun {
+        let built = std::mem::take(self);
+        if !built.has_begun {
             return;
         }
-        all.push(match made.open {
-            Some((splits, leads)) => {
-                Field { text: word.source.clone(), shape: Shape::Open { splits, leads } }
+        all.push(match built.open {
+            Some((splits, starts_open)) => {
+                Field { text: word.source.clone(), shape: Shape::Open { splits, starts_open } }
             }
-            None if made.patterned => {
-                Field { text: made.text, shape: Shape::Pattern(made.pattern) }
+            None if built.has_pattern => {
+                Field { text: built.text, shape: Shape::Pattern(built.pattern) }
             }
-            None => Field::known(made.text),
+            None => Field::known(built.text),
         });
     }
 }
 
 fn build(atoms: &[Atom<'_>], word: &ShellWord, state: &ShellState, all: &mut Vec<Field>) {
-    let mut making = Making::default();
+    let mut builder = FieldBuilder::default();
     for atom in atoms {
         match atom {
-            Atom::Bare(c) => making.bare(*c),
-            Atom::Quoted(c) => making.quoted(*c),
-            Atom::Empty => making.begun = true,
-            Atom::Open(quoted) => making.open(*quoted),
-            Atom::Variable(name, quoted) => variable(name, *quoted, word, state, &mut making, all),
+            Atom::Bare(c) => builder.bare(*c),
+            Atom::Quoted(c) => builder.quoted(*c),
+            Atom::Empty => builder.has_begun = true,
+            Atom::Open(quoted) => builder.open(*quoted),
+            Atom::Variable(name, quoted) => variable(name, *quoted, word, state, &mut builder, all),
         }
     }
-    making.end(word, all);
+    builder.end(word, all);
 }
 
 fn variable(
@@ -386,47 +388,47 @@ fn variable(
     quoted: bool,
     word: &ShellWord,
     state: &ShellState,
-    making: &mut Making,
+    builder: &mut FieldBuilder,
     all: &mut Vec<Field>,
 ) {
     // A number: one word, and not an option.
     if matches!(name, "?" | "#" | "$" | "!") {
-        making.number();
+        builder.open_number();
         return;
     }
-    let Val::Known(values) = state.value(name) else {
-        making.open(quoted);
+    let VariableValue::Known(values) = state.value(name) else {
+        builder.open(quoted);
         return;
     };
     let several =
         name == "@" || name.ends_with("[@]") || !quoted && (name == "*" || name.ends_with("[*]"));
     for (index, value) in values.iter().enumerate() {
         if index > 0 {
-            if several { making.end(word, all) } else { making.quoted(' ') }
+            if several { builder.end(word, all) } else { builder.quoted(' ') }
         }
         match &value.shape {
             Shape::Known if quoted => {
-                making.begun = true;
-                value.text.chars().for_each(|c| making.quoted(c));
+                builder.has_begun = true;
+                value.text.chars().for_each(|c| builder.quoted(c));
             }
             Shape::Known => {
                 for c in value.text.chars() {
                     if matches!(c, ' ' | '\t' | '\n') {
-                        making.end(word, all)
+                        builder.end(word, all)
                     } else {
-                        making.bare(c)
+                        builder.bare(c)
                     }
                 }
             }
             // A matched file name: without quotes, its blanks split it.
             Shape::Pattern(pattern) if quoted => {
-                making.patterned = true;
-                making.begun = true;
-                making.text.push_str(&value.text);
-                making.pattern.push_str(pattern);
+                builder.has_pattern = true;
+                builder.has_begun = true;
+                builder.text.push_str(&value.text);
+                builder.pattern.push_str(pattern);
             }
-            Shape::Pattern(_) => making.open(false),
-            Shape::Open { .. } => making.open(quoted),
+            Shape::Pattern(_) => builder.open(false),
+            Shape::Open { .. } => builder.open(quoted),
         }
     }
 }

@@ -3,14 +3,14 @@
 use cotter::permission::{Zone, facts::CommandWordKind};
 
 use crate::shell::{
-    below::Deep,
+    below::RecursiveRead,
     command_verdict::{CommandVerdict, plain_words},
     expand::Field,
     wrappers::WrappedCommand,
 };
 
 /// Tests and actions that only read, with the number of words each takes.
-const LOOKS: [(&str, usize); 61] = [
+const READ_TESTS: [(&str, usize); 61] = [
     ("-name", 1),
     ("-iname", 1),
     ("-path", 1),
@@ -74,81 +74,82 @@ const LOOKS: [(&str, usize); 61] = [
     ("-ignore_readdir_race", 0),
 ];
 
-pub(crate) fn judge(fields: &[Field]) -> CommandVerdict {
-    let mut judged = CommandVerdict::new(Zone::Safe);
-    judged.words = plain_words(fields);
+pub(crate) fn verdict_of(fields: &[Field]) -> CommandVerdict {
+    let mut verdict = CommandVerdict::new(Zone::Safe);
+    verdict.words = plain_words(fields);
     let begins =
         |field: &Field| field.text.starts_with(['-', '(', ')', '!', ',']) || field.may_be_option();
-    let ways = ways(fields, &mut judged);
-    let paths = ways + fields[1 + ways..].iter().take_while(|field| !begins(field)).count();
-    let mut starts: Vec<_> = fields[1 + ways..=paths].to_vec();
+    let link_options = link_options(fields, &mut verdict);
+    let paths =
+        link_options + fields[1 + link_options..].iter().take_while(|field| !begins(field)).count();
+    let mut starts: Vec<_> = fields[1 + link_options..=paths].to_vec();
     if starts.is_empty() {
         starts.push(Field::known("."));
     }
-    judged.reads.clone_from(&starts);
+    verdict.reads.clone_from(&starts);
     let mut at = paths + 1;
     while let Some(field) = fields.get(at) {
         let text = field.text.as_str();
         if !field.is_known() {
-            judged.unclear(format!("`{text}` could be something `find` does"));
-            return judged;
+            verdict.unclear(format!("`{text}` could be something `find` does"));
+            return verdict;
         }
-        let looks = LOOKS.iter().find(|(name, _)| *name == text);
-        at += match (looks, text) {
-            (Some((_, takes)), _) => looked(&mut judged, at, *takes),
+        let test = READ_TESTS.iter().find(|(name, _)| *name == text);
+        at += match (test, text) {
+            (Some((_, takes)), _) => mark_test(&mut verdict, at, *takes),
             (None, "(" | ")" | "!" | "," | "\\(" | "\\)") => 1,
             (None, "-delete") => {
-                judged.words[at].1 = CommandWordKind::UnknownOption;
-                judged.raise(Zone::Workspace);
-                judged.writes.extend(starts.iter().cloned());
-                judged.removes.extend(starts.iter().cloned());
-                judged.destroys("`find … -delete` deletes what it finds");
+                verdict.words[at].1 = CommandWordKind::UnknownOption;
+                verdict.raise(Zone::Workspace);
+                verdict.writes.extend(starts.iter().cloned());
+                verdict.removes.extend(starts.iter().cloned());
+                verdict.destroys("`find … -delete` deletes what it finds");
                 1
             }
             (None, "-exec" | "-execdir" | "-ok" | "-okdir") => {
-                runs(&mut judged, fields, at, &starts)
+                add_exec(&mut verdict, fields, at, &starts)
             }
             (None, "-fprint" | "-fprint0" | "-fls" | "-fprintf") => {
-                judged.words[at].1 = CommandWordKind::UnknownOption;
-                judged.raise(Zone::Workspace);
-                judged.writes.extend(fields.get(at + 1).cloned());
+                verdict.words[at].1 = CommandWordKind::UnknownOption;
+                verdict.raise(Zone::Workspace);
+                verdict.writes.extend(fields.get(at + 1).cloned());
                 if text == "-fprintf" { 3 } else { 2 }
             }
             (None, "-newer" | "-anewer" | "-cnewer" | "-samefile") => {
-                judged.words[at].1 = CommandWordKind::Option;
-                judged.reads.extend(fields.get(at + 1).cloned());
+                verdict.words[at].1 = CommandWordKind::Option;
+                verdict.reads.extend(fields.get(at + 1).cloned());
                 2
             }
             _ => {
-                judged.words[at].1 = CommandWordKind::UnknownOption;
-                judged.raise(Zone::Build);
+                verdict.words[at].1 = CommandWordKind::UnknownOption;
+                verdict.raise(Zone::Build);
                 1
             }
         };
     }
-    judged
+    verdict
 }
 
 /// The number of options before the search folders. Following links reads elsewhere.
-fn ways(fields: &[Field], judged: &mut CommandVerdict) -> usize {
-    let is_way = |field: &&Field| matches!(field.text.as_str(), "-L" | "-H" | "-P");
-    let ways = fields[1..].iter().take_while(is_way).count();
-    for (field, kind) in &mut judged.words[1..=ways] {
+fn link_options(fields: &[Field], verdict: &mut CommandVerdict) -> usize {
+    let is_link_option = |field: &&Field| matches!(field.text.as_str(), "-L" | "-H" | "-P");
+    let link_options = fields[1..].iter().take_while(is_link_option).count();
+    for (field, kind) in &mut verdict.words[1..=link_options] {
         *kind = if field.text == "-P" {
             CommandWordKind::Option
         } else {
             CommandWordKind::UnknownOption
         };
     }
-    if judged.words.iter().any(|(_, kind)| *kind == CommandWordKind::UnknownOption) {
-        judged.raise(Zone::Build);
+    if verdict.words.iter().any(|(_, kind)| *kind == CommandWordKind::UnknownOption) {
+        verdict.raise(Zone::Build);
     }
-    ways
+    link_options
 }
 
-/// A test with its words.
-fn looked(judged: &mut CommandVerdict, at: usize, takes: usize) -> usize {
-    for (_, kind) in judged.words[at..].iter_mut().take(takes + 1) {
+/// Marks the words of a test as options. Returns their number.
+fn mark_test(verdict: &mut CommandVerdict, at: usize, takes: usize) -> usize {
+    for (_, kind) in verdict.words[at..].iter_mut().take(takes + 1) {
         if *kind != CommandWordKind::Open {
             *kind = CommandWordKind::Option;
         }
@@ -157,8 +158,8 @@ fn looked(judged: &mut CommandVerdict, at: usize, takes: usize) -> usize {
 }
 
 /// `-exec` with its command, in which `{}` is a path below a search folder.
-fn runs(judged: &mut CommandVerdict, fields: &[Field], at: usize, starts: &[Field]) -> usize {
-    judged.words[at].1 = CommandWordKind::UnknownOption;
+fn add_exec(verdict: &mut CommandVerdict, fields: &[Field], at: usize, starts: &[Field]) -> usize {
+    verdict.words[at].1 = CommandWordKind::UnknownOption;
     let rest = &fields[at + 1..];
     let ends = |at: usize| match rest[at].text.as_str() {
         ";" => true,
@@ -166,26 +167,27 @@ fn runs(judged: &mut CommandVerdict, fields: &[Field], at: usize, starts: &[Fiel
         _ => false,
     };
     let Some(end) = (0..rest.len()).find(|at| ends(*at)) else {
-        judged.unclear("what `find` runs has no end");
+        verdict.unclear("the command of `find -exec` has no end");
         return rest.len() + 1;
     };
     if rest[..end].iter().any(|field| field.text.contains("{}") && field.text != "{}") {
-        judged.unclear("`find` puts names into the words of what it runs");
+        verdict.unclear("`find` puts names into the words of its command");
     }
     let names = fields.windows(2).filter(|pair| pair[0].text == "-name");
     let names = names.filter_map(|pair| pair[1].literal().map(str::to_owned));
     // With several tests, either may match.
     let plain = fields.iter().filter(|field| field.text.ends_with("name")).count() == 1;
-    let turned =
+    let has_operator =
         fields.iter().any(|field| matches!(field.text.as_str(), "-not" | "!" | "-o" | "-or"));
-    let names = if plain && !turned { names.collect() } else { vec![] };
-    let only_files =
-        !turned && fields.windows(2).any(|pair| pair[0].text == "-type" && pair[1].text == "f");
+    let names = if plain && !has_operator { names.collect() } else { vec![] };
+    let only_files = !has_operator
+        && fields.windows(2).any(|pair| pair[0].text == "-type" && pair[1].text == "f");
     // These commands act on a link itself.
-    let itself = ["rm", "unlink", "rmdir", "mv", "ls", "stat", "readlink", "echo", "printf"];
-    let follows =
-        !only_files && rest.first().is_some_and(|name| !itself.contains(&name.text.as_str()));
-    judged.deep = Some(Deep { follows, names, ..Deep::default() });
+    let acts_on_links = ["rm", "unlink", "rmdir", "mv", "ls", "stat", "readlink", "echo", "printf"];
+    let follows_links = !only_files
+        && rest.first().is_some_and(|name| !acts_on_links.contains(&name.text.as_str()));
+    verdict.recursive_read =
+        Some(RecursiveRead { follows_links, names, ..RecursiveRead::default() });
     for start in starts {
         // The found paths are a search folder or below one.
         let command: Vec<_> = rest[..end]
@@ -196,12 +198,12 @@ fn runs(judged: &mut CommandVerdict, fields: &[Field], at: usize, starts: &[Fiel
             })
             .collect();
         if command.is_empty() {
-            judged.unclear("`find` is told to run nothing");
+            verdict.unclear("`find -exec` has no command");
         } else if fields[at].text.contains("dir") || !start.is_known() {
-            judged.unclear("`find` runs a command in folders it finds");
-            judged.inner.push(WrappedCommand::Program(command));
+            verdict.unclear("`find` runs a command in folders it finds");
+            verdict.inner.push(WrappedCommand::Program(command));
         } else {
-            judged.inner.push(WrappedCommand::Program(command));
+            verdict.inner.push(WrappedCommand::Program(command));
         }
     }
     end + 2

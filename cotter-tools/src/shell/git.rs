@@ -9,23 +9,23 @@ use crate::shell::{
 };
 
 /// The effects of options and operands together.
-pub(crate) fn refine(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
-    if SHOWS.contains(&name) {
-        judged.kept.extend(given.operands.iter().filter_map(path_in_revision));
+pub(crate) fn refine(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
+    if SHOW_COMMANDS.contains(&name) {
+        verdict.history_reads.extend(given.operands.iter().filter_map(path_in_revision));
     }
     let named = given.before_dashes.is_some_and(|before| given.operands.len() > before);
     if name == "git grep" && !named {
         // A word may be a pattern or a file: without `--` the whole folder may be meant.
-        judged.reads.push(Field::known("."));
+        verdict.reads.push(Field::known("."));
     }
     match name {
-        "git push" => push(given, judged),
-        "git clone" | "git ls-remote" | "git fetch" | "git pull" => remote(name, given, judged),
-        "git branch" => branch(given, judged),
-        "git tag" => tag(given, judged),
-        "git clean" => clean(given, judged),
+        "git push" => push(given, verdict),
+        "git clone" | "git ls-remote" | "git fetch" | "git pull" => remote(name, given, verdict),
+        "git branch" => branch(given, verdict),
+        "git tag" => tag(given, verdict),
+        "git clean" => clean(given, verdict),
         "git config" | "git remote" | "git symbolic-ref" | "git init" | "git stash" => {
-            settings(name, given, judged)
+            settings(name, given, verdict)
         }
         "git submodule" | "git bisect"
             if given
@@ -33,17 +33,17 @@ pub(crate) fn refine(name: &str, given: &ParsedOptions, judged: &mut CommandVerd
                 .iter()
                 .any(|field| matches!(field.text.as_str(), "foreach" | "run")) =>
         {
-            judged.unclear(format!("`{name}` runs a command again and again"));
+            verdict.unclear(format!("`{name}` runs a command again and again"));
         }
         _ if given.has(&["show-signature"]) || checks_signatures(given) => {
-            judged.raise(Zone::Build)
+            verdict.raise(Zone::Build)
         }
-        _ => throws_away(name, given, judged),
+        _ => throws_away(name, given, verdict),
     }
 }
 
 /// Commands that show files of earlier revisions.
-const SHOWS: [&str; 8] = [
+const SHOW_COMMANDS: [&str; 8] = [
     "git archive",
     "git cat-file",
     "git diff",
@@ -84,36 +84,36 @@ fn checks_signatures(given: &ParsedOptions) -> bool {
     { formats }.any(|format| format.text.contains("%G") || format.text.contains("signature"))
 }
 
-fn push(given: &ParsedOptions, judged: &mut CommandVerdict) {
+fn push(given: &ParsedOptions, verdict: &mut CommandVerdict) {
     let forced = given.has(&["f", "force", "force-with-lease", "mirror", "d", "delete", "prune"]);
     let refs = given.operands.iter().skip(1).any(|field| field.text.starts_with(['+', ':']));
     if forced || refs {
-        judged.destroys("`git push` overwrites or deletes what is elsewhere");
+        verdict.destroys("`git push` overwrites or deletes what is elsewhere");
     }
     if let Some(address) = given.operands.first().filter(|field| field.text.contains(['/', ':'])) {
-        judged.speaks_to(address);
+        verdict.add_address(address);
     }
 }
 
-fn remote(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
+fn remote(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
     let Some(address) = given.operands.first() else { return };
     let text = address.text.as_str();
     if text.contains("::") {
-        judged.unclear("`git` would run a helper for this address");
+        verdict.unclear("`git` would run a helper for this address");
     } else if text.contains([':', '@']) || !address.is_known() {
-        judged.speaks_to(address);
+        verdict.add_address(address);
     } else if text.starts_with(['/', '.']) || name == "git clone" {
-        judged.hosts.clear();
-        judged.reads.push(address.clone());
+        verdict.hosts.clear();
+        verdict.reads.push(address.clone());
     }
     if name == "git clone" {
         let from = text.trim_end_matches('/').rsplit(['/', ':']).next().unwrap_or_default();
         let named = Field::known(from.trim_end_matches(".git"));
-        judged.writes.push(given.operands.get(1).cloned().unwrap_or(named));
+        verdict.writes.push(given.operands.get(1).cloned().unwrap_or(named));
     }
 }
 
-fn branch(given: &ParsedOptions, judged: &mut CommandVerdict) {
+fn branch(given: &ParsedOptions, verdict: &mut CommandVerdict) {
     let changes = given.has(&[
         "d",
         "delete",
@@ -148,14 +148,14 @@ fn branch(given: &ParsedOptions, judged: &mut CommandVerdict) {
         "format",
     ]);
     if given.has(&["D"]) || given.has(&["d", "delete"]) && given.has(&["f", "force"]) {
-        judged.destroys("`git branch -D` deletes a branch with what only it has");
+        verdict.destroys("`git branch -D` deletes a branch with what only it has");
     }
     if changes || !given.operands.is_empty() && !lists {
-        judged.only(given, Zone::Workspace);
+        verdict.only(given, Zone::Workspace);
     }
 }
 
-fn tag(given: &ParsedOptions, judged: &mut CommandVerdict) {
+fn tag(given: &ParsedOptions, verdict: &mut CommandVerdict) {
     let lists = given.has(&[
         "l",
         "list",
@@ -167,25 +167,25 @@ fn tag(given: &ParsedOptions, judged: &mut CommandVerdict) {
         "points-at",
     ]);
     if given.has(&["d", "delete", "f", "force"]) || !given.operands.is_empty() && !lists {
-        judged.only(given, Zone::Workspace);
+        verdict.only(given, Zone::Workspace);
     }
     if given.has(&["s", "sign", "v", "verify"]) {
-        judged.raise(Zone::Build);
+        verdict.raise(Zone::Build);
     }
 }
 
-fn clean(given: &ParsedOptions, judged: &mut CommandVerdict) {
+fn clean(given: &ParsedOptions, verdict: &mut CommandVerdict) {
     let forced = given.has(&["f", "force"]);
     if given.has(&["n", "dry-run"]) {
-        judged.reads.append(&mut judged.writes);
-        judged.only(given, Zone::Safe);
+        verdict.reads.append(&mut verdict.writes);
+        verdict.only(given, Zone::Safe);
     } else if forced {
-        judged.destroys("`git clean -f` deletes files git does not know");
+        verdict.destroys("`git clean -f` deletes files git does not know");
     }
 }
 
 /// Commands that read or change git's own data, by their number of words.
-fn settings(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
+fn settings(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
     let operands = given.operands.len();
     match name {
         "git config"
@@ -193,18 +193,18 @@ fn settings(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
                 || given.operands.first().is_some_and(|field| field.text == "edit")
                 || given.unknown.is_some() =>
         {
-            judged.raise(Zone::Build);
-            judged.writes.push(Field::known(".git/config"));
+            verdict.raise(Zone::Build);
+            verdict.writes.push(Field::known(".git/config"));
         }
-        "git remote" if operands > 0 => judged.writes.push(Field::known(".git/config")),
-        "git symbolic-ref" if operands > 1 => judged.raise(Zone::Workspace),
-        "git init" if operands == 0 => judged.writes.push(Field::known(".")),
-        "git stash" if operands > 0 => judged.raise(Zone::Build),
+        "git remote" if operands > 0 => verdict.writes.push(Field::known(".git/config")),
+        "git symbolic-ref" if operands > 1 => verdict.raise(Zone::Workspace),
+        "git init" if operands == 0 => verdict.writes.push(Field::known(".")),
+        "git stash" if operands > 0 => verdict.raise(Zone::Build),
         _ => {}
     }
 }
 
-fn throws_away(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
+fn throws_away(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
     let whole = |field: &Field| {
         matches!(field.text.as_str(), "." | "./" | ":/" | "..")
             || matches!(field.shape, Shape::Pattern(_))
@@ -213,7 +213,7 @@ fn throws_away(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
     let named = given.before_dashes.is_some_and(|before| given.operands.len() > before);
     let what = match name {
         "git reset" if given.has(&["hard"]) => "throws changes away",
-        "git reset" if given.has(&["keep", "merge"]) => return judged.raise(Zone::Build),
+        "git reset" if given.has(&["keep", "merge"]) => return verdict.raise(Zone::Build),
         "git restore" if !staged && !given.operands.is_empty() => "throws changes away",
         "git checkout" if named || given.operands.iter().any(whole) => "throws changes away",
         "git rm" if given.has(&["f", "force"]) && !given.has(&["cached"]) => "throws changes away",
@@ -222,9 +222,9 @@ fn throws_away(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
         }
         "git stash drop" | "git stash clear" => "throws changes away",
         "git filter-branch" | "git filter-repo" => "rewrites history",
-        "git reflog expire" | "git reflog delete" => "forgets what was",
+        "git reflog expire" | "git reflog delete" => "deletes the reflog",
         "git update-ref" if given.has(&["d"]) => "deletes a branch",
         _ => return,
     };
-    judged.destroys(format!("`{name}` {what}"));
+    verdict.destroys(format!("`{name}` {what}"));
 }

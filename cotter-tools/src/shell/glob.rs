@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 /// The most entries that are checked for one pattern.
-const MOST: usize = 2000;
+const MAX_ENTRIES: usize = 2000;
 
 /// The paths that match a pattern in a folder, as bash writes them. `None`: too many.
 pub(crate) fn matches(pattern: &str, folder: &Path) -> Option<Vec<String>> {
     let mut found = vec![String::new()];
-    let mut left = MOST;
+    let mut left = MAX_ENTRIES;
     let (root, pattern) = match pattern.strip_prefix('/') {
         Some(rest) => ("/", rest),
         None => ("", pattern),
@@ -44,8 +44,7 @@ fn matching(
     left: &mut usize,
     next: &mut Vec<String>,
 ) -> Option<()> {
-    let here = folder.join(path);
-    let Ok(entries) = std::fs::read_dir(here) else { return Some(()) };
+    let Ok(entries) = std::fs::read_dir(folder.join(path)) else { return Some(()) };
     let names = entries.flatten().map(|entry| entry.file_name());
     for name in names.chain([".".into(), "..".into()]) {
         *left = left.checked_sub(1)?;
@@ -71,7 +70,7 @@ pub(crate) fn fits(pattern: &str, name: &str) -> bool {
             at += 1;
             continue;
         }
-        match (one(&pattern[at..], name.get(in_name)), name.get(in_name)) {
+        match (match_one(&pattern[at..], name.get(in_name)), name.get(in_name)) {
             (Some(width), Some(_)) => {
                 at += width;
                 in_name += 1;
@@ -89,7 +88,7 @@ pub(crate) fn fits(pattern: &str, name: &str) -> bool {
 }
 
 /// The width of the first part of a pattern, if it matches the character.
-fn one(pattern: &[char], c: Option<&char>) -> Option<usize> {
+fn match_one(pattern: &[char], c: Option<&char>) -> Option<usize> {
     let c = c?;
     match pattern {
         ['?', ..] => Some(1),
@@ -103,7 +102,7 @@ fn one(pattern: &[char], c: Option<&char>) -> Option<usize> {
             // A class such as `[:alpha:]` matches anything: matching more means checking more.
             let set = &rest[..close];
             let within = set.contains(&':')
-                || set.iter().any(|one| one == c)
+                || set.iter().any(|member| member == c)
                 || set.windows(3).any(|range| range[1] == '-' && (range[0]..=range[2]).contains(c));
             (within != negated || set.contains(&':')).then_some(close + 2 + usize::from(negated))
         }

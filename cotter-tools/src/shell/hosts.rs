@@ -8,7 +8,7 @@ pub(crate) use crate::fetch::address::zone_of;
 
 /// The target of an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Leads {
+pub(crate) enum AddressTarget {
     /// A host.
     To(String),
     /// A host, if all programs read the characters alike.
@@ -31,7 +31,7 @@ const GLOBS: [char; 4] = ['{', '}', '[', ']'];
 
 /// The target of an address, with or without a scheme: `https://a/b`, `user@host:path`,
 /// `host:80/x`.
-pub(crate) fn leads(address: &str) -> Leads {
+pub(crate) fn target_of(address: &str) -> AddressTarget {
     let (scheme, rest) = match address.split_once("://") {
         // Further on it is part of a path.
         Some((before, _)) if before.contains(['/', '?', '#']) => ("", address),
@@ -39,12 +39,12 @@ pub(crate) fn leads(address: &str) -> Leads {
         None => ("", address),
     };
     if !scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c)) {
-        return Leads::Unclear;
+        return AddressTarget::Unclear;
     }
     if scheme.eq_ignore_ascii_case("file") {
         let path = &rest[rest.find('/').unwrap_or(rest.len())..];
         let spelled = path.contains(GLOBS) || path.contains(['%', '?', '#']);
-        return if spelled { Leads::Unclear } else { Leads::File(path.to_owned()) };
+        return if spelled { AddressTarget::Unclear } else { AddressTarget::File(path.to_owned()) };
     }
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (user, authority) = rest[..end].rsplit_once('@').unwrap_or(("", &rest[..end]));
@@ -53,12 +53,12 @@ pub(crate) fn leads(address: &str) -> Leads {
         Some(host) if user.chars().all(plain_user) => {
             let is_scheme = SCHEMES.contains(&host.to_ascii_lowercase().as_str());
             if scheme.is_empty() && is_scheme && authority.contains(':') {
-                return Leads::Unclear;
+                return AddressTarget::Unclear;
             }
             let name = host_name(host);
-            if host.is_ascii() { Leads::To(name) } else { Leads::Perhaps(name) }
+            if host.is_ascii() { AddressTarget::To(name) } else { AddressTarget::Perhaps(name) }
         }
-        _ => Leads::Unclear,
+        _ => AddressTarget::Unclear,
     }
 }
 
@@ -71,16 +71,16 @@ fn host(authority: &str) -> Option<&str> {
         let (inner, after) = inner.split_once(']')?;
         let (address, zone) = inner.split_once('%').unwrap_or((inner, ""));
         let port = after.strip_prefix(':').unwrap_or(after);
-        let is_one = address.parse::<Ipv6Addr>().is_ok()
+        let is_valid = address.parse::<Ipv6Addr>().is_ok()
             && zone.chars().all(|c| c.is_ascii_alphanumeric())
             && (after.is_empty() || after.starts_with(':'))
             && port.chars().all(|c| c.is_ascii_digit());
-        return is_one.then_some(inner);
+        return is_valid.then_some(inner);
     }
     let host = authority.split(':').next().unwrap_or_default();
     let plain = |c: char| c.is_alphanumeric() || "-._".contains(c);
-    let is_one = !host.is_empty() && host.chars().all(plain) && !authority.contains(GLOBS);
-    is_one.then_some(host)
+    let is_valid = !host.is_empty() && host.chars().all(plain) && !authority.contains(GLOBS);
+    is_valid.then_some(host)
 }
 
 #[cfg(test)]
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn hosts_are_extracted_from_addresses() {
         let check = |address: &str, host: &str| {
-            assert_eq!(leads(address), Leads::To(host.into()), "{address}")
+            assert_eq!(target_of(address), AddressTarget::To(host.into()), "{address}")
         };
         check("https://example.com/a?b=c", "example.com");
         check("example.com:8080/x", "example.com");
@@ -107,8 +107,11 @@ mod tests {
         check("http://[fe80::1%eth0]/", "[fe80::1]");
         check("example.com/?u=http://127.0.0.1/", "example.com");
         check("https://user:p%40ss@example.com", "example.com");
-        assert_eq!(leads("https://bücher.de/"), Leads::Perhaps("xn--bcher-kva.de".into()));
-        assert_eq!(leads("file:///etc/passwd"), Leads::File("/etc/passwd".into()));
+        assert_eq!(
+            target_of("https://bücher.de/"),
+            AddressTarget::Perhaps("xn--bcher-kva.de".into())
+        );
+        assert_eq!(target_of("file:///etc/passwd"), AddressTarget::File("/etc/passwd".into()));
     }
 
     #[test]
@@ -138,13 +141,13 @@ mod tests {
             "file:///p/%2eenv",
             "file:/etc/passwd",
         ] {
-            assert_eq!(leads(address), Leads::Unclear, "{address}");
+            assert_eq!(target_of(address), AddressTarget::Unclear, "{address}");
         }
     }
 
     #[test]
     fn local_hosts_are_not_in_zone_network() {
-        let near = [
+        let inside = [
             "localhost",
             "a.localhost",
             "127.0.0.1",
@@ -172,7 +175,7 @@ mod tests {
             "[64:ff9b::a00:1]",
             "[2002:7f00:1::]",
         ];
-        for host in near {
+        for host in inside {
             assert_eq!(zone_of(host), Zone::Machine, "{host}");
         }
         for host in

@@ -3,7 +3,7 @@
 use std::{fs, io::Read, path::Path};
 
 /// The most bytes of an index that are read.
-const MOST_BYTES: u64 = 64 * 1024 * 1024;
+const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The tracked files of a folder's repository, by their paths below it. `None` if unknown: then any
 /// file may be tracked.
@@ -13,7 +13,7 @@ pub(crate) fn tracked(repository: &Path) -> Option<Vec<String>> {
     if !file.metadata().ok()?.is_file() {
         return None;
     }
-    file.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
+    file.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
     parse(&bytes)
 }
 
@@ -30,10 +30,11 @@ fn parse(bytes: &[u8]) -> Option<Vec<String>> {
         let flags = u16::from_be_bytes(bytes.get(at + 60..at + 62)?.try_into().ok()?);
         at += if version > 2 && flags & 0x4000 != 0 { 64 } else { 62 };
         // Version 4 stores how much of the previous name is removed.
-        let kept = if version == 4 { name.len().checked_sub(varint(bytes, &mut at)?)? } else { 0 };
+        let kept_length =
+            if version == 4 { name.len().checked_sub(varint(bytes, &mut at)?)? } else { 0 };
         let rest = bytes.get(at..)?;
         let end = rest.iter().position(|byte| *byte == 0)?;
-        name.truncate(kept);
+        name.truncate(kept_length);
         name.extend_from_slice(&rest[..end]);
         // An index with longer hashes has its names elsewhere: their lengths would not match.
         if name.is_empty() || name.len().min(0xfff) != usize::from(flags & 0xfff) {

@@ -28,8 +28,8 @@ const HARMLESS: [&str; 24] = [
     "VERBOSE",
 ];
 
-/// Variables that bash or programs read: setting one changes later commands.
-const TELLING: [&str; 60] = [
+/// Variables that bash or programs read. A script that sets one changes later commands.
+const INFLUENTIAL: [&str; 60] = [
     "PATH",
     "IFS",
     "ENV",
@@ -92,18 +92,18 @@ const TELLING: [&str; 60] = [
     "PIPESTATUS",
 ];
 
-const TELLING_BEGINNINGS: [&str; 14] = [
+const INFLUENTIAL_PREFIXES: [&str; 14] = [
     "LD_", "DYLD_", "BASH_", "GIT_", "SSH_", "PYTHON", "PERL", "RUBY", "JAVA_", "LESS", "GCONV_",
     "CARGO_", "EPOCH", "COTTER_",
 ];
 
-/// True if a variable may stand before any command.
+/// True if a variable may be set before any command.
 pub(crate) fn is_harmless(name: &str) -> bool {
     HARMLESS.contains(&name) || name.starts_with("LC_")
 }
 
 /// True if bash or programs read the variable: a script that sets it is not understood.
-pub(crate) fn is_telling(name: &str) -> bool {
-    let begins = TELLING_BEGINNINGS.iter().any(|begin| name.starts_with(begin));
-    !is_harmless(name) && (begins || TELLING.contains(&name))
+pub(crate) fn is_influential(name: &str) -> bool {
+    let has_prefix = INFLUENTIAL_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+    !is_harmless(name) && (has_prefix || INFLUENTIAL.contains(&name))
 }

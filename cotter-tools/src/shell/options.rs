@@ -121,20 +121,21 @@ impl ParsedOptions {
             }
             let dashed = text.starts_with('-')
                 && text.len() > 1
-                && !matches!(field.shape, Shape::Open { leads: true, .. });
+                && !matches!(field.shape, Shape::Open { starts_open: true, .. });
             if dashes || !dashed {
                 if until == Until::Operand {
                     break;
                 }
-                let words = if row.plain { field.may_split() } else { field.may_be_option() };
-                if !dashes && words {
+                let may_be_option =
+                    if row.plain { field.may_split() } else { field.may_be_option() };
+                if !dashes && may_be_option {
                     given.open.get_or_insert_with(|| match field.is_open() {
                         true => format!("`{text}` is only known when it runs"),
                         false => format!("`{text}` could turn out to be an option"),
                     });
                 }
                 let passed_on = dashes && row.zone == Zone::Build && text.starts_with('-');
-                let unknown = passed_on && !PASSED_ON.iter().any(|known| text.starts_with(known));
+                let unknown = passed_on && !PASSED_ON.iter().any(|option| text.starts_with(option));
                 given.kinds.push(if unknown {
                     CommandWordKind::UnknownOption
                 } else {
@@ -143,11 +144,11 @@ impl ParsedOptions {
                 given.operands.push(field.clone());
                 continue;
             }
-            let wanting = given.option(row, field);
-            if let Some((name, takes)) = wanting {
+            let without_value = given.option(row, field);
+            if let Some((name, arity)) = without_value {
                 let value = words.next();
-                given.kinds.extend(value.map(|value| value_kind(value, takes)));
-                given.take(name, takes, value.cloned());
+                given.kinds.extend(value.map(|value| value_kind(value, arity)));
+                given.add(name, arity, value.cloned());
             }
         }
         given.read = given.kinds.len();
@@ -180,24 +181,24 @@ impl ParsedOptions {
         }
         let mut kind = CommandWordKind::Option;
         for (at, c) in text.char_indices().skip(1) {
-            let Some(takes) = short(row.short, c) else {
+            let Some(arity) = short(row.short, c) else {
                 self.unknown.get_or_insert_with(|| text.to_owned());
                 kind = CommandWordKind::UnknownOption;
                 break;
             };
-            if takes.kind() == CommandWordKind::UnknownOption {
-                kind = takes.kind();
+            if arity.kind() == CommandWordKind::UnknownOption {
+                kind = arity.kind();
             }
             let rest = &text[at + c.len_utf8()..];
-            if takes.wants_a_value() && rest.is_empty() {
+            if arity.wants_a_value() && rest.is_empty() {
                 self.kinds.push(kind);
-                return Some((c.to_string(), takes));
+                return Some((c.to_string(), arity));
             }
-            let valued = takes.wants_a_value()
-                || matches!(takes, OptionArity::Maybe | OptionArity::HarmMaybe) && !rest.is_empty();
+            let valued = arity.wants_a_value()
+                || matches!(arity, OptionArity::Maybe | OptionArity::HarmMaybe) && !rest.is_empty();
             let value = valued.then(|| field.without(&text[..at + c.len_utf8()])).flatten();
             let ends = value.is_some();
-            self.take(c.to_string(), takes, value);
+            self.add(c.to_string(), arity, value);
             if ends {
                 break;
             }
@@ -215,7 +216,7 @@ impl ParsedOptions {
         let text = field.text.as_str();
         let name = text.trim_start_matches('-');
         let (name, valued) = name.split_once('=').map_or((name, false), |(name, _)| (name, true));
-        let Some(takes) = long(row.long, name) else {
+        let Some(arity) = long(row.long, name) else {
             let whole = abbreviated(row.long, name);
             if whole.is_none() || row.zone == Zone::Safe {
                 self.unknown.get_or_insert_with(|| text.to_owned());
@@ -224,7 +225,7 @@ impl ParsedOptions {
             self.kinds.push(CommandWordKind::UnknownOption);
             return None;
         };
-        let fits = match takes {
+        let fits = match arity {
             OptionArity::Nothing | OptionArity::Harm => !valued && field.is_known(),
             OptionArity::Maybe | OptionArity::HarmMaybe => valued || field.is_known(),
             _ => true,
@@ -234,20 +235,20 @@ impl ParsedOptions {
         }
         let kind = match fits {
             true if field.is_open() => CommandWordKind::Open,
-            true => takes.kind(),
+            true => arity.kind(),
             false => CommandWordKind::UnknownOption,
         };
         self.kinds.push(kind);
-        if takes.wants_a_value() && !valued {
-            return Some((name.to_owned(), takes));
+        if arity.wants_a_value() && !valued {
+            return Some((name.to_owned(), arity));
         }
         let value = text.find('=').filter(|_| valued).and_then(|at| field.without(&text[..=at]));
-        self.take(name.to_owned(), takes, value);
+        self.add(name.to_owned(), arity, value);
         None
     }
 
-    fn take(&mut self, name: String, takes: OptionArity, value: Option<Field>) {
-        match takes {
+    fn add(&mut self, name: String, arity: OptionArity, value: Option<Field>) {
+        match arity {
             OptionArity::Read => self.reads.extend(value.clone()),
             OptionArity::Write => self.writes.extend(value.clone()),
             _ => {}
@@ -261,8 +262,8 @@ pub(crate) fn kind_of(field: &Field) -> CommandWordKind {
     if field.is_open() { CommandWordKind::Open } else { CommandWordKind::Operand }
 }
 
-fn value_kind(field: &Field, takes: OptionArity) -> CommandWordKind {
-    match takes {
+fn value_kind(field: &Field, arity: OptionArity) -> CommandWordKind {
+    match arity {
         _ if field.is_open() => CommandWordKind::Open,
         OptionArity::Text | OptionArity::Maybe => CommandWordKind::Option,
         OptionArity::HarmWith => CommandWordKind::UnknownOption,
@@ -278,11 +279,11 @@ fn short(spec: &str, wanted: char) -> Option<OptionArity> {
     }
     let mut letters = spec.chars().peekable();
     while let Some(c) = letters.next() {
-        let takes = OptionArity::of(letters.peek().copied());
+        let arity = OptionArity::of(letters.peek().copied());
         if c == wanted && c.is_ascii_alphanumeric() {
-            return Some(takes.unwrap_or(OptionArity::Nothing));
+            return Some(arity.unwrap_or(OptionArity::Nothing));
         }
-        if takes.is_some() {
+        if arity.is_some() {
             letters.next();
         }
     }
@@ -301,14 +302,14 @@ fn long(spec: &str, wanted: &str) -> Option<OptionArity> {
     })
 }
 
-/// The only option that an abbreviation stands for.
+/// The option of an abbreviation; `None` if several options begin with it.
 fn abbreviated<'s>(spec: &'s str, wanted: &str) -> Option<&'s str> {
     let names = spec
         .split_whitespace()
         .map(|option| option.trim_end_matches(|c: char| !c.is_alphanumeric()));
-    let mut begin = names.filter(|name| name.starts_with(wanted) && !wanted.is_empty());
-    let first = begin.next()?;
-    begin.next().is_none().then_some(first)
+    let mut matching = names.filter(|name| name.starts_with(wanted) && !wanted.is_empty());
+    let first = matching.next()?;
+    matching.next().is_none().then_some(first)
 }
 
 #[cfg(test)]

@@ -8,9 +8,9 @@ use std::{cell::OnceCell, rc::Rc};
 use crate::shell::tree::{Assign, ListOperator, Node, Redirect, ShellWord, Simple, Value};
 
 /// The longest command line that is parsed.
-const LONGEST: usize = 64 * 1024;
+const MAX_LENGTH: usize = 64 * 1024;
 /// The deepest nesting.
-const DEEPEST: usize = 60;
+const MAX_DEPTH: usize = 60;
 
 /// The reason why a command line is not understood.
 pub(crate) type Reason = String;
@@ -22,22 +22,22 @@ const RESERVED: [&str; 19] = [
     "do", "done", "case", "esac", "function", "coproc",
 ];
 
-/// The commands parsed before an error, and the reason of the error.
+/// The commands parsed before an error, and the error.
 pub(crate) struct Script {
     pub node: Node,
-    pub trouble: Option<Reason>,
+    pub error: Option<Reason>,
 }
 
 /// Parses a command line nested at a depth.
 pub(crate) fn parse_within(text: &str, depth: usize) -> Script {
-    if text.len() > LONGEST {
-        let trouble = Some("it is longer than 64 KB".into());
-        return Script { node: Node::Sequence(vec![]), trouble };
+    if text.len() > MAX_LENGTH {
+        let error = Some("it is longer than 64 KB".into());
+        return Script { node: Node::Sequence(vec![]), error };
     }
     let mut parser = Parser { text, at: 0, depth, documents: vec![] };
     let mut done = vec![];
-    let trouble = parser.list(&mut done, &[]).and_then(|()| parser.at_end()).err();
-    Script { node: Node::Sequence(done), trouble }
+    let error = parser.list(&mut done, &[]).and_then(|()| parser.at_end()).err();
+    Script { node: Node::Sequence(done), error }
 }
 
 /// A here-document whose text was not reached yet.
@@ -76,11 +76,11 @@ impl<'a> Parser<'a> {
     }
 
     fn take(&mut self, token: &str) -> bool {
-        let seen = self.sees(token);
-        if seen {
+        let is_next = self.sees(token);
+        if is_next {
             self.at += token.len();
         }
-        seen
+        is_next
     }
 
     fn expect(&mut self, token: &str) -> ParseResult<()> {
@@ -91,7 +91,7 @@ impl<'a> Parser<'a> {
         match (self.peek(), self.documents.is_empty()) {
             (None, true) => Ok(()),
             (None, false) => Err("a here-document has no end".into()),
-            (Some(odd), _) => Err(format!("`{odd}` stands where a command should")),
+            (Some(unexpected), _) => Err(format!("expected a command, found `{unexpected}`")),
         }
     }
 
@@ -100,7 +100,7 @@ impl<'a> Parser<'a> {
         &mut self,
         inner: impl FnOnce(&mut Self) -> ParseResult<T>,
     ) -> ParseResult<T> {
-        if self.depth >= DEEPEST {
+        if self.depth >= MAX_DEPTH {
             return Err("it is nested too deeply".into());
         }
         self.depth += 1;
@@ -157,16 +157,16 @@ impl<'a> Parser<'a> {
                 self.blanks();
                 let ends =
                     self.peek().is_none() || self.sees(")") || self.sees(";;") || self.sees(";&");
-                return if ends { Ok(()) } else { Err(self.odd()) };
+                return if ends { Ok(()) } else { Err(self.unexpected()) };
             }
             self.take(";");
         }
     }
 
-    fn odd(&self) -> Reason {
+    fn unexpected(&self) -> Reason {
         let word: String =
             self.rest().chars().take(20).take_while(|c| !c.is_whitespace()).collect();
-        format!("`{word}` stands where it should not")
+        format!("unexpected `{word}`")
     }
 
     /// A list as one node, which must not be empty.
@@ -204,13 +204,13 @@ impl<'a> Parser<'a> {
     }
 
     fn pipeline(&mut self) -> ParseResult<Node> {
-        let mut turned = false;
+        let mut negated = false;
         self.blanks();
         loop {
             if self.sees_word("!") {
                 self.at += 1;
-                turned = !turned;
-            } else if self.sees_word("time") && self.times_more_than_words() {
+                negated = !negated;
+            } else if self.sees_word("time") && self.times_a_compound_command() {
                 self.at += "time".len();
             } else {
                 break;
@@ -228,11 +228,11 @@ impl<'a> Parser<'a> {
             stages.push(self.command()?);
         }
         let whole = if stages.len() == 1 { stages.remove(0) } else { Node::Pipeline(stages) };
-        Ok(if turned { Node::Not(Box::new(whole)) } else { whole })
+        Ok(if negated { Node::Not(Box::new(whole)) } else { whole })
     }
 
     /// True if `time` stands before a compound command. Else it is an ordinary name.
-    fn times_more_than_words(&self) -> bool {
+    fn times_a_compound_command(&self) -> bool {
         let mut ahead = Parser { documents: vec![], ..*self };
         ahead.at += "time".len();
         ahead.blanks();
@@ -265,7 +265,7 @@ impl<'a> Parser<'a> {
                 let condition = self.body(&["do"])?;
                 Node::While(Box::new(condition), Box::new(self.do_group()?))
             }
-            "for" | "select" => self.repeated(word)?,
+            "for" | "select" => self.loop_command(word)?,
             "case" => self.case()?,
             "function" => {
                 self.blanks();
@@ -277,8 +277,8 @@ impl<'a> Parser<'a> {
                 }
                 return self.function(name);
             }
-            "coproc" => return Err("`coproc` starts something that goes on by itself".into()),
-            _ => return Err(format!("`{word}` stands where a command should")),
+            "coproc" => return Err("`coproc` starts a process that keeps running".into()),
+            _ => return Err(format!("expected a command, found `{word}`")),
         };
         self.redirected(node)
     }
@@ -342,12 +342,12 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn repeated(&mut self, word: &str) -> ParseResult<Node> {
+    fn loop_command(&mut self, word: &str) -> ParseResult<Node> {
         self.blanks();
         if word == "for" && self.take("((") {
             let (_, within) = self.arithmetic()?;
             if !within.is_empty() {
-                return Err("commands stand within `((…))`".into());
+                return Err("there are commands within `((…))`".into());
             }
             self.blanks();
             self.take(";");
@@ -420,7 +420,7 @@ impl<'a> Parser<'a> {
         }
         ahead.blanks();
         if !ahead.take(")") || name.contains(['*', '?', '[', '{', '~']) {
-            return Err(self.odd());
+            return Err(self.unexpected());
         }
         self.at = ahead.at;
         Ok(Some(name.to_owned()))
@@ -444,7 +444,7 @@ impl<'a> Parser<'a> {
         let name = &self.rest()[..end];
         let plain = |c: char| c.is_ascii_alphanumeric() || "_-.:".contains(c);
         if name.is_empty() || !name.chars().all(plain) {
-            return Err(self.odd());
+            return Err(self.unexpected());
         }
         self.at += end;
         Ok(name.to_owned())
@@ -486,7 +486,7 @@ impl<'a> Parser<'a> {
             .and_then(ShellWord::bare)
             .is_some_and(|word| RESERVED.contains(&word));
         if self.sees("(") || reserved {
-            return Err(self.odd());
+            return Err(self.unexpected());
         }
         let empty =
             simple.words.is_empty() && simple.assigns.is_empty() && simple.redirects.is_empty();
@@ -605,7 +605,7 @@ impl<'a> Parser<'a> {
                 }
                 '\\' => {
                     raw = true;
-                    let next = self.peek().ok_or("a backslash stands at the end")?;
+                    let next = self.peek().ok_or("there is a backslash at the end")?;
                     delimiter.push(next);
                     self.at += next.len_utf8();
                 }
@@ -638,7 +638,7 @@ impl<'a> Parser<'a> {
                     break;
                 }
                 if !document.raw && line.ends_with('\\') {
-                    return Err("a line of a here-document goes on in the next".into());
+                    return Err("a line of a here-document continues on the next".into());
                 }
                 body.push_str(line);
                 body.push('\n');
@@ -697,8 +697,8 @@ pub(crate) fn is_declaration(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn check(text: &str, trouble: Option<&str>) {
-        assert_eq!(parse_within(text, 0).trouble.as_deref(), trouble, "{text}");
+    fn check(text: &str, error: Option<&str>) {
+        assert_eq!(parse_within(text, 0).error.as_deref(), error, "{text}");
     }
 
     #[test]
@@ -723,15 +723,15 @@ mod tests {
 
     #[test]
     fn parser_refuses_doubtful_syntax_with_a_reason() {
-        check("ls )", Some("`)` stands where a command should"));
-        check("if a; fi", Some("`fi` stands where a command should"));
-        check("ls (a)", Some("`ls` stands where it should not"));
-        check("coproc ls", Some("`coproc` starts something that goes on by itself"));
+        check("ls )", Some("expected a command, found `)`"));
+        check("if a; fi", Some("expected a command, found `fi`"));
+        check("ls (a)", Some("unexpected `ls`"));
+        check("coproc ls", Some("`coproc` starts a process that keeps running"));
         check("ls {x}> a", Some("a redirection names its descriptor by a variable"));
         check("cat <<A\nx", Some("a here-document has no end"));
         check("cat <<$x\n", Some("a here-document's end is not plain text"));
         check("ls &&", Some("a command is missing"));
-        check("ls;; ls", Some("`;` stands where a command should"));
+        check("ls;; ls", Some("expected a command, found `;`"));
         check("f() ls", Some("the function `f` has no body in braces"));
         check(&"(".repeat(100), Some("`((` is never closed"));
         check(&"( ".repeat(100), Some("it is nested too deeply"));

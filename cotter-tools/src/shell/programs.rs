@@ -3,21 +3,21 @@
 use cotter::{builtin::PROTECTED, permission::Zone};
 
 use crate::shell::{
-    below::Deep, command_verdict::CommandVerdict, expand::Field, git, options::ParsedOptions, sed,
-    table::ProgramRow, wrappers::WrappedCommand,
+    below::RecursiveRead, command_verdict::CommandVerdict, expand::Field, git,
+    options::ParsedOptions, sed, table::ProgramRow, wrappers::WrappedCommand,
 };
 
 /// The name of our own program.
-pub(crate) const OURS: &str = "cotter";
+pub(crate) const OWN_NAME: &str = "cotter";
 
 /// Our own program: it can answer questions and grant trust, so an agent may only read through it.
-pub(crate) fn own(name: &str, fields: &[Field], judged: &mut CommandVerdict) {
-    if name != OURS {
+pub(crate) fn own_program(name: &str, fields: &[Field], verdict: &mut CommandVerdict) {
+    if name != OWN_NAME {
         return;
     }
     // A word known only at run time is not a read-only command.
     let words: Vec<_> = fields[1..].iter().map(|field| field.literal().unwrap_or("-?")).collect();
-    let looks = match words.as_slice() {
+    let only_reads = match words.as_slice() {
         ["explain", rest @ ..] => {
             rest.iter().all(|word| !word.starts_with('-') || ["--json", "--batch"].contains(word))
         }
@@ -31,24 +31,24 @@ pub(crate) fn own(name: &str, fields: &[Field], judged: &mut CommandVerdict) {
         }
         _ => false,
     };
-    judged.zone = if looks { Zone::Safe } else { Zone::Never };
+    verdict.zone = if only_reads { Zone::Safe } else { Zone::Never };
     // A check reads the file and prints parts of it.
     if let [_, "check", ..] = words.as_slice() {
         let operands = fields.iter().skip(3).filter(|field| field.literal() != Some("--json"));
-        judged.reads.extend(operands.cloned());
+        verdict.reads.extend(operands.cloned());
     }
 }
 
 /// Options before a subcommand.
-pub(crate) fn global(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
+pub(crate) fn global(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
     if name != "git" {
         return;
     }
-    judged.folder = given.values(&["C"]).last().cloned();
+    verdict.folder = given.values(&["C"]).last().cloned();
     if given.values(&["C"]).count() > 1 {
-        judged.unclear("each `-C` of `git` starts where the one before led");
+        verdict.unclear("each `-C` of `git` is relative to the one before");
     }
-    judged.reads.extend(given.values(&["git-dir", "work-tree", "exec-path"]).cloned());
+    verdict.reads.extend(given.values(&["git-dir", "work-tree", "exec-path"]).cloned());
     let harmless = [
         "user.name=",
         "user.email=",
@@ -57,13 +57,14 @@ pub(crate) fn global(name: &str, given: &ParsedOptions, judged: &mut CommandVerd
         "core.quotepath=",
         "init.defaultbranch=",
     ];
-    let told = |field: &Field| {
+    let is_harmless = |field: &Field| {
         let key = field.text.to_ascii_lowercase();
         field.is_known() && harmless.iter().any(|begin| key.starts_with(begin))
     };
-    if given.values(&["c"]).any(|setting| !told(setting)) || given.has(&["config-env", "exec-path"])
+    if given.values(&["c"]).any(|setting| !is_harmless(setting))
+        || given.has(&["config-env", "exec-path"])
     {
-        judged.unclear("a setting given to `git` may run a program");
+        verdict.unclear("a setting given to `git` may run a program");
     }
 }
 
@@ -91,32 +92,34 @@ pub(crate) fn dashed(name: &str, fields: &[Field]) -> Option<Vec<Field>> {
 }
 
 /// The effects of options and operands together.
-pub(crate) fn refine(row: &ProgramRow, given: &ParsedOptions, judged: &mut CommandVerdict) {
-    judged.deep = deep(row.name, given);
+pub(crate) fn refine(row: &ProgramRow, given: &ParsedOptions, verdict: &mut CommandVerdict) {
+    verdict.recursive_read = recursive_read(row.name, given);
     match row.name.split_once(' ').map_or(row.name, |(name, _)| name) {
-        "git" => git::refine(row.name, given, judged),
+        "git" => git::refine(row.name, given, verdict),
         "curl" | "wget" => {
-            web(given, judged);
-            downloads(row.name, given, judged);
+            web(given, verdict);
+            downloads(row.name, given, verdict);
         }
-        "sed" => sed::refine(given, judged),
+        "sed" => sed::refine(given, verdict),
         "npm" | "gh" | "docker" | "kubectl" | "terraform" | "helm" | "aws" => {
-            elsewhere(row.name, given, judged)
+            remote_service(row.name, given, verdict)
         }
-        "psql" | "mysql" | "sqlite3" | "mongosh" | "mongo" | "redis-cli" => database(given, judged),
+        "psql" | "mysql" | "sqlite3" | "mongosh" | "mongo" | "redis-cli" => {
+            database(given, verdict)
+        }
         "rm" | "rmdir" | "unlink" | "shred" | "truncate" | "mv" | "chmod" | "chown" | "chgrp"
         | "dd" | "rsync" | "tar" | "gzip" | "gunzip" | "xz" | "unxz" | "split" | "install" => {
-            files(row.name, given, judged)
+            files(row.name, given, verdict)
         }
-        _ => others(row.name, given, judged),
+        _ => others(row.name, given, verdict),
     }
 }
 
 /// How a command reads folders recursively, if it does.
-fn deep(name: &str, given: &ParsedOptions) -> Option<Deep> {
+fn recursive_read(name: &str, given: &ParsedOptions) -> Option<RecursiveRead> {
     if name == "git grep" {
-        let tracked = !given.has(&["untracked", "no-index"]);
-        return Some(Deep { tracked, ..Deep::default() });
+        let only_tracked = !given.has(&["untracked", "no-index"]);
+        return Some(RecursiveRead { only_tracked, ..RecursiveRead::default() });
     }
     let (goes, follows): (&[&str], &[&str]) = match name {
         "grep" | "egrep" | "fgrep" => {
@@ -130,11 +133,13 @@ fn deep(name: &str, given: &ParsedOptions) -> Option<Deep> {
         "zip" => (&["r"], &["r"]),
         _ => return None,
     };
-    given.has(goes).then(|| Deep { follows: given.has(follows), ..Deep::default() })
+    given
+        .has(goes)
+        .then(|| RecursiveRead { follows_links: given.has(follows), ..RecursiveRead::default() })
 }
 
 /// Fetched addresses, sent data, and files made from them.
-fn web(given: &ParsedOptions, judged: &mut CommandVerdict) {
+fn web(given: &ParsedOptions, verdict: &mut CommandVerdict) {
     let sends = [
         "d",
         "data",
@@ -157,7 +162,7 @@ fn web(given: &ParsedOptions, judged: &mut CommandVerdict) {
     let asks = |field: &Field| matches!(field.literal(), Some("GET" | "HEAD" | "OPTIONS"));
     let changes = { methods }.any(|method| !asks(method));
     if changes || given.has(&sends) && !given.has(&["G", "get"]) {
-        judged.raise(Zone::External);
+        verdict.raise(Zone::External);
     }
     let carries =
         [&sends[..], &["H", "header", "u", "user", "b", "cookie", "oauth2-bearer"]].concat();
@@ -166,13 +171,13 @@ fn web(given: &ParsedOptions, judged: &mut CommandVerdict) {
             before.is_empty() || before.ends_with('=') || given.has(&["data-urlencode"])
         });
         if let Some((before, _)) = file {
-            judged.reads.extend(value.without(&format!("{before}@")));
+            verdict.reads.extend(value.without(&format!("{before}@")));
         }
     }
     if given.has(&["post-file", "body-file"]) {
-        judged.reads.extend(given.values(&["post-file", "body-file"]).cloned());
+        verdict.reads.extend(given.values(&["post-file", "body-file"]).cloned());
     }
-    given.values(&["url", "x", "proxy"]).for_each(|address| judged.speaks_to(address));
+    given.values(&["url", "x", "proxy"]).for_each(|address| verdict.add_address(address));
     if given.has(&[
         "K",
         "config",
@@ -182,31 +187,31 @@ fn web(given: &ParsedOptions, judged: &mut CommandVerdict) {
         "J",
         "remote-header-name",
     ]) {
-        judged.unclear("what it fetches is told by a file or by the host");
+        verdict.unclear("a file or the host decides what it fetches");
     }
     if given
         .values(&["w", "write-out"])
         .any(|format| format.text.contains("%output") || format.text.starts_with('@'))
     {
-        judged.raise(Zone::External);
+        verdict.raise(Zone::External);
     }
     if given.has(&["O", "remote-name", "output-dir"]) {
-        judged.writes.push(Field::known("."));
+        verdict.writes.push(Field::known("."));
     }
 }
 
 /// Files named after the address they come from.
-fn downloads(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
+fn downloads(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
     let named = match name {
         "curl" => given.has(&["O", "remote-name"]),
         _ => !given.has(&["O", "output-document", "spider"]),
     };
     if given.has(&["r", "recursive"]) && name == "wget" {
-        judged.unclear("what it fetches, and under which names, is told by the host");
+        verdict.unclear("the host decides what it fetches, and under which names");
     }
     let parts = |field: &&Field| field.text.contains('#');
     if name == "curl" && given.values(&["o", "output"]).any(|field| parts(&field)) {
-        judged.unclear("the name of a file is made of its address");
+        verdict.unclear("the name of a file is made of its address");
     }
     let folder = given.values(&["P", "directory-prefix", "output-dir"]).last();
     let folder = folder.map_or(".", |field| field.text.as_str());
@@ -216,14 +221,14 @@ fn downloads(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
         if file.contains(['%', '[', '{', '*'])
             || !address.is_known() && !address.text.contains("://")
         {
-            judged.unclear("the name of a file is made of its address");
+            verdict.unclear("the name of a file is made of its address");
         }
-        judged.writes.push(Field::known(format!("{folder}/{file}")));
+        verdict.writes.push(Field::known(format!("{folder}/{file}")));
     }
 }
 
 /// Commands that work on another machine.
-fn elsewhere(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
+fn remote_service(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
     let words: Vec<_> = given.operands.iter().map(|field| field.text.as_str()).collect();
     let destroys = match (name, words.as_slice()) {
         ("npm unpublish" | "kubectl delete", _) => true,
@@ -235,12 +240,12 @@ fn elsewhere(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
         _ => false,
     };
     if destroys {
-        judged.destroys(format!("`{name}` deletes what cannot be brought back"));
+        verdict.destroys(format!("`{name}` deletes what cannot be brought back"));
     }
 }
 
 /// Statements that delete without a condition.
-fn database(given: &ParsedOptions, judged: &mut CommandVerdict) {
+fn database(given: &ParsedOptions, verdict: &mut CommandVerdict) {
     let values = given.options.iter().filter_map(|(_, value)| value.as_ref());
     for field in given.operands.iter().chain(values) {
         let folded = field.text.to_ascii_lowercase();
@@ -262,232 +267,236 @@ fn database(given: &ParsedOptions, judged: &mut CommandVerdict) {
             || folded.contains("dropdatabase(")
             || folded.contains("deletemany({})");
         if drops || empties || deletes || documents {
-            judged.destroys("a statement deletes what a database holds");
+            verdict.destroys("a statement deletes what a database holds");
             return;
         }
     }
 }
 
-fn files(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
+fn files(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
     let recursive = given.has(&["r", "R", "recursive"]);
     let shown =
         || given.operands.iter().map(|field| field.text.as_str()).collect::<Vec<_>>().join(" ");
     match name {
         "rm" if recursive => {
-            judged.removes = judged.writes.clone();
-            judged.destroys(format!("`rm -r {}` deletes a folder with all it holds", shown()));
+            verdict.removes = verdict.writes.clone();
+            verdict.destroys(format!("`rm -r {}` deletes a folder with all it holds", shown()));
         }
         "rm" | "unlink" => {
-            judged.removes = judged.writes.clone();
-            judged.destroys(format!("`{name} {}` deletes a file", shown()));
+            verdict.removes = verdict.writes.clone();
+            verdict.destroys(format!("`{name} {}` deletes a file", shown()));
         }
-        "rmdir" => judged.removes = judged.writes.clone(),
+        "rmdir" => verdict.removes = verdict.writes.clone(),
         "shred" | "truncate" => {
-            judged.destroys(format!("`{name} {}` deletes what files hold", shown()))
+            verdict.destroys(format!("`{name} {}` deletes what files hold", shown()))
         }
         "mv" => {
-            judged.removes = judged.reads.clone();
-            judged.writes.append(&mut judged.reads.clone());
+            verdict.removes = verdict.reads.clone();
+            verdict.writes.append(&mut verdict.reads.clone());
         }
         "chmod" | "chown" | "chgrp" => {
-            judged.writes.append(&mut judged.reads);
+            verdict.writes.append(&mut verdict.reads);
             let open = given
                 .operands
                 .first()
                 .is_some_and(|mode| mode.text.trim_start_matches('0') == "777");
             if recursive {
-                judged.removes = judged.writes.clone();
+                verdict.removes = verdict.writes.clone();
             }
             if recursive && (open || name == "chown") {
-                judged.destroys(format!("`{name} -R` changes who may do what with a whole folder"));
+                verdict
+                    .destroys(format!("`{name} -R` changes who may do what with a whole folder"));
             }
         }
-        "dd" => dd(given, judged),
-        "rsync" => rsync(given, judged),
-        "tar" => tar(given, judged),
+        "dd" => dd(given, verdict),
+        "rsync" => rsync(given, verdict),
+        "tar" => tar(given, verdict),
         "gzip" | "gunzip" if given.has(&["c", "stdout", "to-stdout", "l", "list", "t", "test"]) => {
-            judged.reads.append(&mut judged.writes);
-            judged.only(given, Zone::Safe);
+            verdict.reads.append(&mut verdict.writes);
+            verdict.only(given, Zone::Safe);
         }
-        "gzip" | "gunzip" | "xz" | "unxz" => unpacked(given, judged),
-        "split" => split(given, judged),
+        "gzip" | "gunzip" | "xz" | "unxz" => unpacked(given, verdict),
+        "split" => split(given, verdict),
         "install" if given.has(&["d", "directory"]) => {
-            judged.writes = given.operands.clone();
-            judged.reads.clear();
+            verdict.writes = given.operands.clone();
+            verdict.reads.clear();
         }
-        "install" if given.operands.len() == 1 => judged.writes.push(Field::known(".")),
+        "install" if given.operands.len() == 1 => verdict.writes.push(Field::known(".")),
         _ => {}
     }
 }
 
 /// An unpacked file has its name without the suffix.
-fn unpacked(given: &ParsedOptions, judged: &mut CommandVerdict) {
+fn unpacked(given: &ParsedOptions, verdict: &mut CommandVerdict) {
     for operand in &given.operands {
         match operand.literal().and_then(|text| text.rsplit_once('.')) {
-            Some((stem, _)) => judged.writes.push(Field::known(stem)),
+            Some((stem, _)) => verdict.writes.push(Field::known(stem)),
             None if operand.is_known() => {}
-            None => judged.unclear(format!("what `{}` becomes is not known", operand.text)),
+            None => verdict.unclear(format!("what `{}` becomes is not known", operand.text)),
         }
     }
 }
 
 /// The parts have a prefix as name, with letters or digits behind it.
-fn split(given: &ParsedOptions, judged: &mut CommandVerdict) {
+fn split(given: &ParsedOptions, verdict: &mut CommandVerdict) {
     let begin = given.operands.get(1).map_or("x", |field| field.text.as_str());
     let name = begin.rsplit('/').next().unwrap_or_default();
     let may_be =
-        |known: &&str| known.len() > name.len() && known[..name.len()].eq_ignore_ascii_case(name);
+        |path: &&str| path.len() > name.len() && path[..name.len()].eq_ignore_ascii_case(name);
     if !name.is_ascii() || PROTECTED.iter().any(may_be) {
-        judged.unclear(format!("a piece of `{begin}…` may be a file that decides what runs later"));
+        verdict
+            .unclear(format!("a piece of `{begin}…` may be a file that decides what runs later"));
     }
 }
 
-fn dd(given: &ParsedOptions, judged: &mut CommandVerdict) {
+fn dd(given: &ParsedOptions, verdict: &mut CommandVerdict) {
     for operand in &given.operands {
-        judged.reads.extend(operand.without("if="));
-        judged.writes.extend(operand.without("of="));
+        verdict.reads.extend(operand.without("if="));
+        verdict.writes.extend(operand.without("of="));
         if !operand.text.contains('=') {
-            judged.unclear(format!("`{}` is nothing `dd` takes", operand.text));
+            verdict.unclear(format!("`{}` is not an operand of `dd`", operand.text));
         }
     }
     if given.operands.iter().any(|operand| operand.text.starts_with("of=")) {
-        judged.destroys("`dd` writes over what is there");
+        verdict.destroys("`dd` writes over what is there");
     }
 }
 
-fn rsync(given: &ParsedOptions, judged: &mut CommandVerdict) {
+fn rsync(given: &ParsedOptions, verdict: &mut CommandVerdict) {
     let is_remote = |field: &&Field| {
         field.text.starts_with("rsync://")
             || field.text.split('/').next().is_some_and(|head| head.contains(':'))
     };
     if let Some(remote) = given.operands.iter().find(is_remote) {
-        judged.reads.retain(|field| !is_remote(&field));
-        judged.writes.retain(|field| !is_remote(&field));
-        judged.raise(Zone::External);
-        judged.speaks_to(remote);
+        verdict.reads.retain(|field| !is_remote(&field));
+        verdict.writes.retain(|field| !is_remote(&field));
+        verdict.raise(Zone::External);
+        verdict.add_address(remote);
     }
     if given.has(&["delete"]) {
-        judged.destroys("`rsync --delete` deletes what the source does not have");
+        verdict.destroys("`rsync --delete` deletes what the source does not have");
     }
 }
 
-fn tar(given: &ParsedOptions, judged: &mut CommandVerdict) {
+fn tar(given: &ParsedOptions, verdict: &mut CommandVerdict) {
     let archive: Vec<_> =
         given.values(&["f", "file"]).filter(|field| field.text != "-").cloned().collect();
     let makes = given.has(&["c", "create", "r", "append", "u", "update"]);
     let lists = given.has(&["t", "list"]);
     let unpacks = given.has(&["x", "extract", "get"]);
-    judged.folder = given.values(&["C", "directory"]).next().cloned();
+    verdict.folder = given.values(&["C", "directory"]).next().cloned();
     if given.values(&["C", "directory"]).count() > 1 {
-        judged.unclear("each `-C` of `tar` starts where the one before led");
+        verdict.unclear("each `-C` of `tar` is relative to the one before");
     }
     if archive.iter().any(|field| field.text.contains(':')) {
-        judged.raise(Zone::External);
-        judged.unclear("`tar` takes what stands before a `:` for a host");
+        verdict.raise(Zone::External);
+        verdict.unclear("`tar` reads the text before a `:` as a host");
     }
     match (makes, lists, unpacks) {
         (true, false, false) => {
-            judged.writes.extend(archive);
-            judged.reads.extend(given.operands.iter().cloned());
+            verdict.writes.extend(archive);
+            verdict.reads.extend(given.operands.iter().cloned());
         }
         (false, true, false) => {
-            judged.reads.extend(archive);
-            judged.only(given, Zone::Safe);
+            verdict.reads.extend(archive);
+            verdict.only(given, Zone::Safe);
         }
         (false, false, true) => {
-            judged.reads.extend(archive);
-            judged.writes.push(Field::known("."));
+            verdict.reads.extend(archive);
+            verdict.writes.push(Field::known("."));
             // The content of an archive is unknown: it may be a hook.
-            judged.raise(Zone::Build);
+            verdict.raise(Zone::Build);
         }
-        _ => judged.raise(Zone::Build),
+        _ => verdict.raise(Zone::Build),
     }
 }
 
-fn copied(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
-    let (there, here): (Vec<_>, Vec<_>) =
+fn copied(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
+    let (remote, local): (Vec<_>, Vec<_>) =
         given.operands.iter().partition(|field| field.text.contains(':') || name == "sftp");
-    there.into_iter().for_each(|address| judged.speaks_to(address));
-    judged.reads.extend(here.into_iter().cloned());
+    remote.into_iter().for_each(|address| verdict.add_address(address));
+    verdict.reads.extend(local.into_iter().cloned());
 }
 
 /// A program that runs a script: without a script it runs its input.
-fn interpreter(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
+fn interpreter(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
     let script = given.operands.first().filter(|field| field.text != "-" && !is_pipe(field));
     // `python3 -m pip install` is `pip install`.
     let module =
         given.values(&["m"]).any(|module| matches!(module.text.as_str(), "pip" | "ensurepip"));
     let fetches = |field: &Field| matches!(field.text.as_str(), "install" | "download");
     if module && given.operands.iter().any(fetches) {
-        judged.raise(Zone::Network);
+        verdict.raise(Zone::Network);
     }
-    let told =
+    let runs_no_input =
         given.has(&["m", "V", "v", "version", "test", "help", "h"]) || given.unknown.is_some();
-    if script.is_none() && !told {
-        judged.inner.push(WrappedCommand::Input { shell: name.to_owned() });
+    if script.is_none() && !runs_no_input {
+        verdict.inner.push(WrappedCommand::Input { shell: name.to_owned() });
     }
 }
 
 /// A `jq` program may read files.
-fn jq(given: &ParsedOptions, judged: &mut CommandVerdict) {
+fn jq(given: &ParsedOptions, verdict: &mut CommandVerdict) {
     if given.has(&["arg", "argjson", "slurpfile", "rawfile", "args", "jsonargs"]) {
-        judged.reads.extend(given.operands.first().cloned());
+        verdict.reads.extend(given.operands.first().cloned());
     }
     if given
         .operands
         .iter()
         .any(|field| field.text.contains("import") || field.text.contains("include"))
     {
-        judged.raise(Zone::Build);
+        verdict.raise(Zone::Build);
     }
     if given.has(&["f", "from-file", "L"]) {
-        judged.raise(Zone::Build);
+        verdict.raise(Zone::Build);
     }
 }
 
-fn others(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
+fn others(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
     let first = given.operands.first().map(|field| field.text.as_str()).unwrap_or_default();
     match name {
         "date" if given.operands.iter().any(|field| !field.text.starts_with('+')) => {
-            judged.raise(Zone::Machine)
+            verdict.raise(Zone::Machine)
         }
-        "jq" => jq(given, judged),
+        "jq" => jq(given, verdict),
         "man" if given.operands.iter().any(|field| field.text.contains('/')) => {
-            judged.raise(Zone::Build);
-            judged.reads.extend(given.operands.iter().cloned());
+            verdict.raise(Zone::Build);
+            verdict.reads.extend(given.operands.iter().cloned());
         }
-        "ps" if shows_environments(given) => judged.raise(Zone::Machine),
-        "crontab" if given.has(&["r"]) => judged.destroys("`crontab -r` deletes every entry"),
-        "scp" | "sftp" => copied(name, given, judged),
+        "ps" if shows_environments(given) => verdict.raise(Zone::Machine),
+        "crontab" if given.has(&["r"]) => verdict.destroys("`crontab -r` deletes every entry"),
+        "scp" | "sftp" => copied(name, given, verdict),
         "dig" | "host" | "nslookup" | "ping" | "nc" if first.starts_with(['@', '+']) => {
-            judged.unclear("where it asks is not plain")
+            verdict.unclear("the server that it asks is unclear")
         }
-        "tee" if given.operands.is_empty() => judged.only(given, Zone::Safe),
+        "tee" if given.operands.is_empty() => verdict.only(given, Zone::Safe),
         "zip" => {
-            judged.writes.truncate(1);
-            judged.reads.extend(given.operands.iter().skip(1).cloned());
+            verdict.writes.truncate(1);
+            verdict.reads.extend(given.operands.iter().skip(1).cloned());
         }
-        "mktemp" => judged
+        "mktemp" => verdict
             .writes
             .extend(given.operands.iter().filter(|field| field.text.contains('/')).cloned()),
-        "ln" | "link" | "cp" if given.operands.len() > 1 => linked(name, given, judged),
+        "ln" | "link" | "cp" if given.operands.len() > 1 => linked(name, given, verdict),
         "cp" | "ln" | "install" if given.operands.len() == 1 => {
-            judged.writes.push(Field::known("."))
+            verdict.writes.push(Field::known("."))
         }
-        "python" | "python3" | "perl" | "ruby" | "node" | "php" => interpreter(name, given, judged),
+        "python" | "python3" | "perl" | "ruby" | "node" | "php" => {
+            interpreter(name, given, verdict)
+        }
         "source" | "." if given.operands.iter().any(is_pipe) => {
-            judged.unclear(format!("`{name}` runs what it reads"))
+            verdict.unclear(format!("`{name}` runs what it reads"))
         }
         "unzip" if !given.has(&["l", "v", "t", "p"]) => {
-            judged.raise(Zone::Build);
+            verdict.raise(Zone::Build);
             if !given.has(&["d"]) {
-                judged.writes.push(Field::known("."));
+                verdict.writes.push(Field::known("."));
             }
         }
         "wait" if given.unknown.is_some() => {
-            judged.unclear("`wait -p` may evaluate what it is given")
+            verdict.unclear("`wait -p` may evaluate what it is given")
         }
-        "unzip" if given.has(&["l", "v", "t", "p"]) => judged.only(given, Zone::Safe),
+        "unzip" if given.has(&["l", "v", "t", "p"]) => verdict.only(given, Zone::Safe),
         _ => {}
     }
 }
@@ -501,32 +510,33 @@ fn shows_environments(given: &ParsedOptions) -> bool {
 
 /// A link gives its target another name: writing one writes the other. A symbolic link is relative
 /// to its own folder.
-fn linked(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
+fn linked(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
     let symbolic = given.has(&["s", "symbolic", "symbolic-link"]);
     let hard = name != "cp" && !symbolic || given.has(&["l", "link"]);
     if hard {
-        judged.writes.extend(judged.reads.clone());
+        verdict.writes.extend(verdict.reads.clone());
     }
     if !symbolic || given.has(&["r", "relative"]) && name == "ln" {
         return;
     }
-    let folders: Vec<_> = match judged.into.iter().map(Field::literal).collect::<Option<Vec<_>>>() {
+    let folders: Vec<_> = match verdict.into.iter().map(Field::literal).collect::<Option<Vec<_>>>()
+    {
         Some(into) => into
             .iter()
             .flat_map(|into| [*into, into.rsplit_once('/').map_or(".", |(folder, _)| folder)])
             .map(str::to_owned)
             .collect(),
-        None => return judged.unclear("where a link is made is only known when it runs"),
+        None => return verdict.unclear("where a link is made is only known when it runs"),
     };
-    for source in std::mem::take(&mut judged.reads) {
+    for source in std::mem::take(&mut verdict.reads) {
         match source.literal() {
             Some(text) if !text.starts_with('/') => {
-                judged.reads.extend(folders.iter().map(|f| Field::known(format!("{f}/{text}"))));
+                verdict.reads.extend(folders.iter().map(|f| Field::known(format!("{f}/{text}"))));
             }
-            _ => judged.reads.push(source),
+            _ => verdict.reads.push(source),
         }
     }
-    judged.links = true;
+    verdict.links = true;
 }
 
 /// True if a word is a pipe, or the name of standard input.

@@ -6,7 +6,7 @@ use cotter::permission::Zone;
 use crate::shell::{command_verdict::CommandVerdict, expand::Field, options::ParsedOptions};
 
 /// The effects of a script and of `-i`.
-pub(crate) fn refine(given: &ParsedOptions, judged: &mut CommandVerdict) {
+pub(crate) fn refine(given: &ParsedOptions, verdict: &mut CommandVerdict) {
     let mut scripts: Vec<_> = given.values(&["e", "expression"]).collect();
     let mut operands = given.operands.as_slice();
     let in_place = given.has(&["i", "in-place"]);
@@ -26,16 +26,16 @@ pub(crate) fn refine(given: &ParsedOptions, judged: &mut CommandVerdict) {
     let elsewhere = |suffix: &&Field| !suffix.literal().is_some_and(|text| usual.contains(&text));
     if !plain || unknown_script || given.values(&["i", "in-place"]).any(|suffix| elsewhere(&suffix))
     {
-        judged.unclear("the script of `sed` may write files or run commands");
+        verdict.unclear("the script of `sed` may write files or run commands");
     }
-    judged.zone = match (plain && !unknown && judged.doubts.is_empty(), in_place) {
+    verdict.zone = match (plain && !unknown && verdict.doubts.is_empty(), in_place) {
         (true, true) => Zone::Workspace,
         (true, false) => Zone::Safe,
-        (false, _) => judged.zone.max(Zone::Build),
+        (false, _) => verdict.zone.max(Zone::Build),
     };
     if in_place {
-        judged.reads.clear();
-        judged.writes.extend(operands.iter().cloned());
+        verdict.reads.clear();
+        verdict.writes.extend(operands.iter().cloned());
     }
 }
 

@@ -4,10 +4,19 @@
 //! are read. An option that is not in the row is unknown, and an unknown option is never safe.
 //! Options are compared as a whole; abbreviations are not known.
 //!
-//! Short options stand in one word, long ones follow. A sign after an option says what it takes:
-//! `:` or `=` a value, `?` a value only in the same word, `<` a file that is read, `>` a file that
-//! is written, `!` nothing, `&` a value and `~` a value only in the same word; the last three mark
-//! options that change what the command may do. `#` is `-5` and similar.
+//! Short options are in one word, long ones follow. A sign after an option says what it takes:
+//!
+//! | sign | the option takes |
+//! |---|---|
+//! | `:` `=` | a value |
+//! | `?` | a value, only in the same word |
+//! | `<` | a file that is read |
+//! | `>` | a file that is written |
+//! | `!` | nothing; the option changes what the command may do |
+//! | `&` | a value; the option changes what the command may do |
+//! | `~` | a value, only in the same word; the option changes what the command may do |
+//!
+//! `#` is `-5` and similar.
 
 use cotter::permission::Zone::{self, Build, External, Machine, Network, Never, Safe, Workspace};
 

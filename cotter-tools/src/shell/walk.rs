@@ -15,35 +15,36 @@ use cotter::{
     fs::{paths, workspace::is_harmless_device},
     permission::{
         Zone,
-        facts::{CommandWord as Told, CommandWordKind, Doubt, Facts, SimpleCommand},
+        facts::{CommandWord, CommandWordKind, Doubt, Facts, SimpleCommand},
     },
 };
 
 use crate::shell::{
-    below::{self, Deep},
-    command_verdict::{CommandVerdict, judge},
+    below::{self, RecursiveRead},
+    command_verdict::{CommandVerdict, verdict_of},
     expand::{self, Field, Shape},
-    glob, parse, programs as special, second_parser as second,
-    state::{ShellState, Val},
+    glob, parse, programs, second_parser,
+    state::{ShellState, VariableValue},
     tree::{ListOperator, Node, Redirect, ShellWord, Simple, Value},
     wrappers::WrappedCommand,
 };
 
 /// The deepest nesting of functions, scripts and groups.
-const DEEPEST: usize = 70;
+const MAX_DEPTH: usize = 70;
 /// The most commands that are checked.
-const MOST: usize = 1500;
+const MAX_COMMANDS: usize = 1500;
 /// The most rounds of a loop; then the state is unknown.
-const ROUNDS: usize = 6;
+const MAX_ROUNDS: usize = 6;
 
 pub(crate) struct ScriptWalk<'a> {
     pub(crate) workspace: &'a Workspace,
     pub(crate) facts: Facts,
     /// The number of the next pipeline, and that of the enclosing one.
-    next: u32,
-    within: Option<u32>,
+    next_pipeline: u32,
+    pipeline: Option<u32>,
     depth: usize,
-    seen: usize,
+    /// The number of commands so far.
+    command_count: usize,
     /// Functions being called, with the number of split-off processes at each call.
     calls: Vec<(String, usize)>,
     /// Variables local to the current function.
@@ -59,7 +60,7 @@ pub(crate) struct ScriptWalk<'a> {
     pub(crate) traps: Vec<String>,
     /// The states where a function returns or a loop is left.
     pub(crate) returns: Vec<ShellState>,
-    pub(crate) escapes: Vec<ShellState>,
+    pub(crate) loop_exits: Vec<ShellState>,
 }
 
 /// The state after success and after failure. `None`: it is never reached.
@@ -96,12 +97,12 @@ pub(crate) struct Call {
     pub writes_to: Vec<PathBuf>,
     /// Its input, if known.
     pub input: Option<Field>,
-    pub by: CallReason,
+    pub lookup: NameLookup,
 }
 
 /// How a command's name is looked up.
 #[derive(Clone, Copy, Default, PartialEq)]
-pub(crate) enum CallReason {
+pub(crate) enum NameLookup {
     /// Functions, then builtins, then programs.
     #[default]
     All,
@@ -115,10 +116,10 @@ impl<'a> ScriptWalk<'a> {
         ScriptWalk {
             workspace,
             facts: Facts::zone(Zone::Safe),
-            next: 0,
-            within: None,
+            next_pipeline: 0,
+            pipeline: None,
             depth: 0,
-            seen: 0,
+            command_count: 0,
             calls: vec![],
             locals: vec![],
             forks: 0,
@@ -127,22 +128,22 @@ impl<'a> ScriptWalk<'a> {
             links: vec![],
             traps: vec![],
             returns: vec![],
-            escapes: vec![],
+            loop_exits: vec![],
         }
     }
 
     /// Walks a whole command line, with its traps.
-    pub(crate) fn whole(&mut self, command: &str) {
+    pub(crate) fn walk_command_line(&mut self, command: &str) {
         let end = self.text(command, ShellState::new(self.workspace)).either();
         for trap in std::mem::take(&mut self.traps) {
             if let Some(end) = &end {
-                self.text(&trap, end.later());
+                self.text(&trap, end.at_later_point());
             }
         }
         // These were not called here, but a name may be called in ways that are not visible.
         while let Some((name, body, state)) = self.defined.pop() {
             self.calls.push((name, self.forks));
-            self.run(&body, state.later());
+            self.run(&body, state.at_later_point());
             self.calls.pop();
         }
     }
@@ -159,8 +160,8 @@ impl<'a> ScriptWalk<'a> {
     }
 
     pub(crate) fn run(&mut self, node: &Node, state: ShellState) -> Outcome {
-        if self.depth >= DEEPEST || self.seen >= MOST {
-            self.unclear("it runs more commands than can be looked at");
+        if self.depth >= MAX_DEPTH || self.command_count >= MAX_COMMANDS {
+            self.unclear("it runs more commands than can be checked");
             return Outcome::same(state);
         }
         self.depth += 1;
@@ -181,7 +182,7 @@ impl<'a> ScriptWalk<'a> {
             }
             Node::Background(inner) => self.forked(inner, &state),
             Node::Subshell(inner) => {
-                self.aside_here(inner, &state);
+                self.run_in_subshell(inner, &state);
                 Outcome::same(state)
             }
             Node::Redirected(inner, redirects) => self.redirected(inner, redirects, state),
@@ -198,15 +199,15 @@ impl<'a> ScriptWalk<'a> {
                 }
                 let mut state = state;
                 if let Some(name) = name {
-                    self.named(name);
-                    state.set(name, Val::Open);
+                    self.check_assigned(name);
+                    state.set(name, VariableValue::Open);
                 }
                 self.repeat(state, |walk, entry| walk.run(body, entry).either())
             }
             Node::Case { words, bodies } => self.case(words, bodies, state),
             Node::Function(name, body) => {
                 if name == "command_not_found_handle" {
-                    self.unclear("`command_not_found_handle` runs for names nobody knows");
+                    self.unclear("`command_not_found_handle` runs for unknown commands");
                 }
                 let mut state = state;
                 state.define(name, body.clone());
@@ -214,7 +215,7 @@ impl<'a> ScriptWalk<'a> {
                 Outcome::same(state)
             }
             Node::Test(words) => {
-                self.look_into(words.iter(), &state);
+                self.walk_words(words.iter(), &state);
                 self.test(words, &state);
                 Outcome::same(state)
             }
@@ -222,7 +223,7 @@ impl<'a> ScriptWalk<'a> {
                 if let Some(doubt) = doubt {
                     self.unclear(doubt.clone());
                 }
-                within.iter().for_each(|node| self.aside(node, &state));
+                within.iter().for_each(|node| self.run_apart(node, &state));
                 Outcome::same(state)
             }
         }
@@ -257,46 +258,46 @@ impl<'a> ScriptWalk<'a> {
 
     /// Every stage runs in its own process, so changes of one are not visible to the others.
     fn pipeline(&mut self, stages: &[Node], state: &ShellState) -> Outcome {
-        let outer = self.within;
-        self.within = Some(self.number());
+        let outer = self.pipeline;
+        self.pipeline = Some(self.number());
         self.forks += 1;
         for stage in stages {
-            self.aside_here(stage, state);
+            self.run_in_subshell(stage, state);
         }
         self.forks -= 1;
-        self.within = outer;
+        self.pipeline = outer;
         Outcome::same(state.clone())
     }
 
     fn forked(&mut self, inner: &Node, state: &ShellState) -> Outcome {
         self.forks += 1;
-        self.aside_here(inner, state);
+        self.run_in_subshell(inner, state);
         self.forks -= 1;
         Outcome::same(state.clone())
     }
 
     /// Runs a node in its own shell.
-    fn aside_here(&mut self, node: &Node, state: &ShellState) {
-        let kept = (std::mem::take(&mut self.returns), std::mem::take(&mut self.escapes));
+    fn run_in_subshell(&mut self, node: &Node, state: &ShellState) {
+        let saved = (std::mem::take(&mut self.returns), std::mem::take(&mut self.loop_exits));
         self.run(node, state.clone());
-        (self.returns, self.escapes) = kept;
+        (self.returns, self.loop_exits) = saved;
     }
 
-    /// Runs a node whose output does not go where that of the rest goes.
-    pub(crate) fn aside(&mut self, node: &Node, state: &ShellState) {
-        let kept = (self.within.take(), std::mem::take(&mut self.outputs));
-        self.aside_here(node, state);
-        (self.within, self.outputs) = kept;
+    /// Runs a node in its own shell, apart from the current pipeline and its redirections.
+    pub(crate) fn run_apart(&mut self, node: &Node, state: &ShellState) {
+        let saved = (self.pipeline.take(), std::mem::take(&mut self.outputs));
+        self.run_in_subshell(node, state);
+        (self.pipeline, self.outputs) = saved;
     }
 
     /// Walks the commands within words, and collects their doubts.
-    fn look_into<'w>(
+    fn walk_words<'w>(
         &mut self,
         words: impl Iterator<Item = &'w ShellWord> + Clone,
         state: &ShellState,
     ) {
         for node in expand::within(words.clone()) {
-            self.aside(node, state);
+            self.run_apart(node, state);
         }
         for doubt in expand::doubts(words) {
             self.unclear(doubt.clone());
@@ -334,7 +335,7 @@ impl<'a> ScriptWalk<'a> {
     }
 
     fn case(&mut self, words: &[ShellWord], bodies: &[Node], state: ShellState) -> Outcome {
-        self.look_into(words.iter(), &state);
+        self.walk_words(words.iter(), &state);
         let mut after = Some(state.clone());
         for body in bodies {
             // A body reached by fall-through ran after an earlier body.
@@ -350,26 +351,26 @@ impl<'a> ScriptWalk<'a> {
         state: ShellState,
         mut round: impl FnMut(&mut Self, ShellState) -> Option<ShellState>,
     ) -> Outcome {
-        let outer = std::mem::take(&mut self.escapes);
+        let outer = std::mem::take(&mut self.loop_exits);
         let mut entry = state;
-        for index in 0..=ROUNDS {
+        for index in 0..=MAX_ROUNDS {
             let mark = self.mark();
             let mut after = round(self, entry.clone());
-            for escape in std::mem::take(&mut self.escapes) {
+            for escape in std::mem::take(&mut self.loop_exits) {
                 after = join(after, Some(escape));
             }
-            let known = join(Some(entry.clone()), after).unwrap_or_else(|| entry.clone());
-            if known.is(&entry) {
+            let joined = join(Some(entry.clone()), after).unwrap_or_else(|| entry.clone());
+            if joined.is_equal(&entry) {
                 break;
             }
-            if index == ROUNDS {
+            if index == MAX_ROUNDS {
                 self.unclear("a loop changes something again and again");
                 break;
             }
             self.rewind(mark);
-            entry = known;
+            entry = joined;
         }
-        self.escapes = outer;
+        self.loop_exits = outer;
         Outcome::same(entry)
     }
 
@@ -380,14 +381,14 @@ impl<'a> ScriptWalk<'a> {
         body: &Node,
         state: ShellState,
     ) -> Outcome {
-        self.named(name);
+        self.check_assigned(name);
         let items = match words {
             None => match state.arguments() {
-                Val::Known(items) => items,
-                Val::Open => vec![Field::open("$@")],
+                VariableValue::Known(items) => items,
+                VariableValue::Open => vec![Field::open("$@")],
             },
             Some(words) => {
-                self.look_into(words.iter(), &state);
+                self.walk_words(words.iter(), &state);
                 match expand::fields(words, &state) {
                     Ok(items) => items,
                     Err(why) => {
@@ -397,10 +398,10 @@ impl<'a> ScriptWalk<'a> {
                 }
             }
         };
-        let known = items.len() <= 16 && !items.iter().any(Field::is_open);
-        let values = match known {
-            true => items.into_iter().map(|item| Val::Known(vec![item])).collect(),
-            false => vec![Val::Open],
+        let is_known = items.len() <= 16 && !items.iter().any(Field::is_open);
+        let values = match is_known {
+            true => items.into_iter().map(|item| VariableValue::Known(vec![item])).collect(),
+            false => vec![VariableValue::Open],
         };
         self.repeat(state, |walk, entry| {
             let mut after = None;
@@ -413,9 +414,9 @@ impl<'a> ScriptWalk<'a> {
         })
     }
 
-    /// Records that a variable is set.
-    pub(crate) fn named(&mut self, name: &str) {
-        if crate::shell::names::is_telling(name) {
+    /// Adds a doubt if a variable is set that later commands read.
+    pub(crate) fn check_assigned(&mut self, name: &str) {
+        if crate::shell::names::is_influential(name) {
             self.unclear(format!("`{name}=…` changes what later commands do"));
         }
     }
@@ -431,26 +432,26 @@ impl<'a> ScriptWalk<'a> {
 
     /// The number of the pipeline of a command.
     fn number(&mut self) -> u32 {
-        self.within.unwrap_or_else(|| {
-            self.next += 1;
-            self.next - 1
+        self.pipeline.unwrap_or_else(|| {
+            self.next_pipeline += 1;
+            self.next_pipeline - 1
         })
     }
 
     fn simple(&mut self, simple: &Simple, state: ShellState) -> Outcome {
-        self.seen += 1;
+        self.command_count += 1;
         let values = simple.assigns.iter().flat_map(|assign| match &assign.value {
             Value::Word(word) => std::slice::from_ref(word),
             Value::List(words) => words.as_slice(),
         });
-        self.look_into(values, &state);
-        self.look_into(simple.words.iter(), &state);
+        self.walk_words(values, &state);
+        self.walk_words(simple.words.iter(), &state);
         let (writes_to, input) = self.redirects(&simple.redirects, &state);
         let number = self.number();
-        let call = Call { number, writes_to, input, by: CallReason::All };
+        let call = Call { number, writes_to, input, lookup: NameLookup::All };
         if simple.words.is_empty() {
             if !simple.redirects.is_empty() {
-                self.tell(vec![], Zone::Safe, &call);
+                self.add_command(vec![], Zone::Safe, &call);
             }
             return self.assign_all(&simple.assigns, state);
         }
@@ -490,17 +491,17 @@ impl<'a> ScriptWalk<'a> {
                 let kind = if field.is_known() { kind } else { CommandWordKind::Open };
                 (field, kind)
             };
-            self.tell(words.map(open).collect(), Zone::Build, call);
+            self.add_command(words.map(open).collect(), Zone::Build, call);
             return Outcome::same(state);
         };
-        if call.by == CallReason::All {
+        if call.lookup == NameLookup::All {
             match state.function(&name) {
                 Some(Some(body)) => return self.function(&name, &body, &fields, state, call),
                 Some(None) => self.unclear(format!("which function `{name}` is, is not known")),
                 None => {}
             }
         }
-        if call.by != CallReason::Program
+        if call.lookup != NameLookup::Program
             && let Some(outcome) = self.builtin(&name, &fields, &state, call)
         {
             return outcome;
@@ -518,7 +519,7 @@ impl<'a> ScriptWalk<'a> {
         state: ShellState,
         call: &Call,
     ) -> Outcome {
-        self.tell(crate::shell::command_verdict::plain_words(fields), Zone::Safe, call);
+        self.add_command(crate::shell::command_verdict::plain_words(fields), Zone::Safe, call);
         if let Some((_, forks)) = self.calls.iter().find(|(called, _)| called == name) {
             if self.forks > *forks {
                 self.facts.zone = Zone::Never;
@@ -533,8 +534,8 @@ impl<'a> ScriptWalk<'a> {
         let locals = std::mem::take(&mut self.locals);
         let mut inner = state;
         inner.set_arguments(match fields[1..].iter().any(Field::is_open) {
-            true => Val::Open,
-            false => Val::Known(fields[1..].to_vec()),
+            true => VariableValue::Open,
+            false => VariableValue::Known(fields[1..].to_vec()),
         });
         let writes = self.outputs.len();
         self.outputs.extend(call.writes_to.iter().cloned());
@@ -546,7 +547,7 @@ impl<'a> ScriptWalk<'a> {
         self.calls.pop();
         let locals = std::mem::replace(&mut self.locals, locals);
         let Some(mut after) = after else { return Outcome::never() };
-        locals.iter().for_each(|name| after.set(name, Val::Open));
+        locals.iter().for_each(|name| after.set(name, VariableValue::Open));
         after.set_arguments(outer.1);
         Outcome::same(after)
     }
@@ -560,58 +561,65 @@ impl<'a> ScriptWalk<'a> {
 
     /// Runs a program, and the commands it runs.
     fn program(&mut self, fields: &[Field], state: &ShellState, call: &Call) {
-        let mut judged = judge(fields);
-        if self.is_link_to_ours(&fields[0], state) {
-            special::own(special::OURS, fields, &mut judged);
+        let mut verdict = verdict_of(fields);
+        if self.is_link_to_own_program(&fields[0], state) {
+            programs::own_program(programs::OWN_NAME, fields, &mut verdict);
         }
         let mut inner_state = state.clone();
-        if let Some(folder) = &judged.folder {
+        if let Some(folder) = &verdict.folder {
             // The folder itself is relative to here; all other paths are relative to it.
-            if let Some(at) = judged.reads.iter().position(|read| read == folder) {
-                judged.reads.remove(at);
+            if let Some(at) = verdict.reads.iter().position(|read| read == folder) {
+                verdict.reads.remove(at);
             }
             let zone = self.reads(folder, state);
             self.facts.zone = self.facts.zone.max(zone);
-            self.go(folder, &mut inner_state);
+            self.enter_folder(folder, &mut inner_state);
         }
-        let deep = judged.deep.take().map(|deep| (deep, judged.reads.clone()));
-        let inner = self.note(judged, &inner_state, call);
-        let kept = (
+        let recursive_read =
+            verdict.recursive_read.take().map(|read| (read, verdict.reads.clone()));
+        let inner = self.record(verdict, &inner_state, call);
+        let saved = (
             std::mem::take(&mut self.facts.reads),
             std::mem::take(&mut self.facts.writes),
             self.facts.commands.len(),
         );
         let alone = inner.is_empty();
         self.all_inner(inner, &inner_state, call);
-        let reads = std::mem::replace(&mut self.facts.reads, kept.0);
-        let writes = std::mem::replace(&mut self.facts.writes, kept.1);
-        if let Some((mut deep, mut folders)) = deep {
+        let reads = std::mem::replace(&mut self.facts.reads, saved.0);
+        let writes = std::mem::replace(&mut self.facts.writes, saved.1);
+        if let Some((mut read, mut folders)) = recursive_read {
             if folders.is_empty() {
                 folders.push(Field::known("."));
             }
-            deep.follows &= alone || !reads.is_empty();
+            read.follows_links &= alone || !reads.is_empty();
             // Code of the project may access any path: this is asked for, or confined.
-            let code = self.facts.commands[kept.2..].iter().any(|c| c.zone >= Zone::Build);
+            let code = self.facts.commands[saved.2..].iter().any(|c| c.zone >= Zone::Build);
             if !code {
-                self.goes_through(&deep, &folders, !writes.is_empty(), &inner_state);
+                self.check_folders(&read, &folders, !writes.is_empty(), &inner_state);
             }
         }
-        let new = |known: &[PathBuf], path: &PathBuf| !known.contains(path);
-        let reads = reads.into_iter().filter(|path| new(&self.facts.reads, path));
+        let is_new = |paths: &[PathBuf], path: &PathBuf| !paths.contains(path);
+        let reads = reads.into_iter().filter(|path| is_new(&self.facts.reads, path));
         self.facts.reads.extend(reads.collect::<Vec<_>>());
-        let writes = writes.into_iter().filter(|path| new(&self.facts.writes, path));
+        let writes = writes.into_iter().filter(|path| is_new(&self.facts.writes, path));
         self.facts.writes.extend(writes.collect::<Vec<_>>());
     }
 
     /// Checks the folders that a command reads recursively.
-    fn goes_through(&mut self, deep: &Deep, folders: &[Field], writes: bool, state: &ShellState) {
+    fn check_folders(
+        &mut self,
+        read: &RecursiveRead,
+        folders: &[Field],
+        writes: bool,
+        state: &ShellState,
+    ) {
         for folder in folders.iter().filter(|field| !field.is_open()) {
             for path in self.touched(folder, state) {
                 if !path.is_dir() || !self.workspace.is_readable(&path) {
                     continue;
                 }
-                let below = below::look(&path, deep, self.workspace);
-                if below.more {
+                let below = below::check_folder(&path, read, self.workspace);
+                if below.is_truncated {
                     self.facts.zone = self.facts.zone.max(Zone::Build);
                 }
                 let outside: Vec<_> = below.outside.into_iter().take(3).collect();
@@ -630,9 +638,9 @@ impl<'a> ScriptWalk<'a> {
 
     fn all_inner(&mut self, inner: Vec<WrappedCommand>, inner_state: &ShellState, call: &Call) {
         for inner in inner {
-            self.seen += 1;
-            if self.depth >= DEEPEST || self.seen >= MOST {
-                self.unclear("it runs more commands than can be looked at");
+            self.command_count += 1;
+            if self.depth >= MAX_DEPTH || self.command_count >= MAX_COMMANDS {
+                self.unclear("it runs more commands than can be checked");
                 return;
             }
             self.depth += 1;
@@ -641,29 +649,29 @@ impl<'a> ScriptWalk<'a> {
         }
     }
 
-    /// True if a program given by its path is ours, whatever the link's name.
-    fn is_link_to_ours(&mut self, name: &Field, state: &ShellState) -> bool {
+    /// True if a program given by its path is our own program, under any link name.
+    fn is_link_to_own_program(&mut self, name: &Field, state: &ShellState) -> bool {
         name.text.contains('/')
-            && self.touched(name, state).iter().any(|path| path.ends_with(special::OURS))
+            && self.touched(name, state).iter().any(|path| path.ends_with(programs::OWN_NAME))
     }
 
     fn inner(&mut self, inner: WrappedCommand, state: &ShellState, call: &Call) {
-        let by = |by: CallReason| Call { by, writes_to: vec![], ..call.clone() };
+        let inner_call = |lookup: NameLookup| Call { lookup, writes_to: vec![], ..call.clone() };
         match inner {
             WrappedCommand::Program(fields) => {
-                _ = self.command(fields, state.clone(), &by(CallReason::Program))
+                _ = self.command(fields, state.clone(), &inner_call(NameLookup::Program))
             }
             WrappedCommand::Command(fields) => {
-                _ = self.command(fields, state.clone(), &by(CallReason::Shell))
+                _ = self.command(fields, state.clone(), &inner_call(NameLookup::Shell))
             }
             WrappedCommand::Here(fields) => {
-                _ = self.command(fields, state.clone(), &by(CallReason::All))
+                _ = self.command(fields, state.clone(), &inner_call(NameLookup::All))
             }
             WrappedCommand::Script { shell, text, arguments } => match text.literal() {
                 Some(script) => {
-                    let outer = self.within.replace(call.number);
-                    self.script(&shell, script, state.afresh(arguments));
-                    self.within = outer;
+                    let outer = self.pipeline.replace(call.number);
+                    self.script(&shell, script, state.for_new_shell(arguments));
+                    self.pipeline = outer;
                 }
                 None => self.unclear(format!("what `{shell} -c` runs is only known when it runs")),
             },
@@ -672,7 +680,7 @@ impl<'a> ScriptWalk<'a> {
                 Some(_) if !is_shell(&shell) => {}
                 Some(script) => {
                     let script = script.to_owned();
-                    self.script(&shell, &script, state.afresh(vec![]));
+                    self.script(&shell, &script, state.for_new_shell(vec![]));
                 }
                 None => self.unclear(format!("`{shell}` runs what it reads")),
             },
@@ -684,25 +692,27 @@ impl<'a> ScriptWalk<'a> {
         if shell != "bash" && shell != "rbash" && !is_common(text, shell) {
             self.unclear(format!("`{shell}` may read it in another way than bash"));
         }
-        let kept = (std::mem::take(&mut self.returns), std::mem::take(&mut self.escapes));
+        let saved = (std::mem::take(&mut self.returns), std::mem::take(&mut self.loop_exits));
         self.text(text, state);
-        (self.returns, self.escapes) = kept;
+        (self.returns, self.loop_exits) = saved;
     }
 
     /// Parses a text as commands, and runs them.
     pub(crate) fn text(&mut self, text: &str, state: ShellState) -> Outcome {
         let script = parse::parse_within(text, self.depth.min(50));
         let outcome = self.run(&script.node, state.clone());
-        if let Some(why) = script.trouble {
+        if let Some(why) = script.error {
             self.unclear(why);
             // A text with errors may still run in part: its commands count as far as they are
             // found.
-            for words in second::read(text, second::SALVAGED).commands {
-                let call = Call { number: self.number(), by: CallReason::Shell, ..Call::default() };
+            for words in second_parser::read(text, second_parser::MAX_SALVAGED).commands {
+                let call =
+                    Call { number: self.number(), lookup: NameLookup::Shell, ..Call::default() };
                 self.command(words.into_iter().map(Field::known).collect(), state.clone(), &call);
             }
-        } else if !reads_apart(text)
-            && let Some(why) = second::read(text, second::COMPARED).differs(&script.node)
+        } else if !second_parser_misreads(text)
+            && let Some(why) =
+                second_parser::read(text, second_parser::MAX_COMPARED).difference(&script.node)
         {
             self.unclear(why);
         }
@@ -710,47 +720,47 @@ impl<'a> ScriptWalk<'a> {
     }
 
     /// Records what a command touches. Returns the commands it runs.
-    pub(crate) fn note(
+    pub(crate) fn record(
         &mut self,
-        judged: CommandVerdict,
+        verdict: CommandVerdict,
         state: &ShellState,
         call: &Call,
     ) -> Vec<WrappedCommand> {
-        let mut zone = judged.zone;
-        for field in &judged.reads {
+        let mut zone = verdict.zone;
+        for field in &verdict.reads {
             zone = zone.max(self.reads(field, state));
         }
-        for field in &judged.kept {
-            zone = zone.max(self.kept(field, state));
+        for field in &verdict.history_reads {
+            zone = zone.max(self.read_history(field, state));
         }
-        for field in &judged.writes {
+        for field in &verdict.writes {
             zone = zone.max(self.writes(field, state).0);
         }
-        zone = zone.max(self.copies(&judged, state));
-        for field in &judged.removes {
+        zone = zone.max(self.copies(&verdict, state));
+        for field in &verdict.removes {
             zone = zone.max(self.removal(field, state));
         }
-        for host in judged.hosts {
+        for host in verdict.hosts {
             if !self.facts.hosts.contains(&host) {
                 self.facts.hosts.push(host);
             }
         }
-        for doubt in judged.doubts {
+        for doubt in verdict.doubts {
             if matches!(doubt, Doubt::NotUnderstood(_)) {
                 zone = zone.max(Zone::Build);
             }
             self.doubt(doubt);
         }
-        for why in judged.wonders {
+        for why in verdict.minor_doubts {
             self.doubt(Doubt::NotUnderstood(why));
         }
-        self.tell(judged.words, zone, call);
-        judged.inner
+        self.add_command(verdict.words, zone, call);
+        verdict.inner
     }
 
     /// A file from a repository's history. Its path there is the path it has outside; git shows no
     /// other.
-    fn kept(&mut self, field: &Field, state: &ShellState) -> Zone {
+    fn read_history(&mut self, field: &Field, state: &ShellState) -> Zone {
         let text = field.text.as_str();
         if field.is_open() || state.folders().is_empty() {
             self.unclear(format!("which file `{text}` is, is only known when it runs"));
@@ -770,11 +780,11 @@ impl<'a> ScriptWalk<'a> {
     }
 
     /// Records copies in folders by their new names, and links among them for later commands.
-    fn copies(&mut self, judged: &CommandVerdict, state: &ShellState) -> Zone {
+    fn copies(&mut self, verdict: &CommandVerdict, state: &ShellState) -> Zone {
         let mut zone = Zone::Safe;
         let sources: Vec<_> =
-            judged.copied.iter().flat_map(|field| self.touched(field, state)).collect();
-        for into in &judged.into {
+            verdict.copied.iter().flat_map(|field| self.touched(field, state)).collect();
+        for into in &verdict.into {
             let mut targets = self.touched(into, state);
             for folder in targets.clone().iter().filter(|path| path.is_dir()) {
                 for source in &sources {
@@ -789,7 +799,7 @@ impl<'a> ScriptWalk<'a> {
                     self.facts.writes.push(path.clone());
                 }
             }
-            if judged.links || sources.iter().any(|source| self.may_hold_links(source)) {
+            if verdict.links || sources.iter().any(|source| self.may_hold_links(source)) {
                 self.links.extend(targets);
             }
         }
@@ -799,11 +809,11 @@ impl<'a> ScriptWalk<'a> {
     /// True if a link may be at a path, or below it.
     fn may_hold_links(&self, path: &Path) -> bool {
         let mut left = vec![path.to_owned()];
-        for _ in 0..MOST {
+        for _ in 0..MAX_COMMANDS {
             let Some(path) = left.pop() else { return false };
             match path.symlink_metadata() {
-                Ok(about) if about.is_symlink() => return true,
-                Ok(about) if about.is_dir() => {
+                Ok(metadata) if metadata.is_symlink() => return true,
+                Ok(metadata) if metadata.is_dir() => {
                     left.extend(path.read_dir().into_iter().flatten().flatten().map(|e| e.path()));
                 }
                 Ok(_) => {}
@@ -815,9 +825,14 @@ impl<'a> ScriptWalk<'a> {
     }
 
     /// Adds one command to the facts.
-    pub(crate) fn tell(&mut self, words: Vec<(Field, CommandWordKind)>, zone: Zone, call: &Call) {
+    pub(crate) fn add_command(
+        &mut self,
+        words: Vec<(Field, CommandWordKind)>,
+        zone: Zone,
+        call: &Call,
+    ) {
         let words =
-            words.into_iter().map(|(field, kind)| Told { text: field.text, kind }).collect();
+            words.into_iter().map(|(field, kind)| CommandWord { text: field.text, kind }).collect();
         let mut writes_to = call.writes_to.clone();
         writes_to.extend(self.outputs.iter().cloned());
         self.facts.zone = self.facts.zone.max(zone);
@@ -838,7 +853,7 @@ impl<'a> ScriptWalk<'a> {
                 Redirect::Copy => None,
             };
             let Some(word) = text else { continue };
-            self.look_into(std::iter::once(word), state);
+            self.walk_words(std::iter::once(word), state);
             let field = match self.target(word, redirect, state) {
                 Some(field) => field,
                 None => continue,
@@ -915,9 +930,9 @@ impl<'a> ScriptWalk<'a> {
 
     /// Raises the zone if the removed path is the person's home, or contains it.
     fn removal(&mut self, field: &Field, state: &ShellState) -> Zone {
-        let spelled = field.text.trim_matches('"').trim_end_matches(['/', '*']);
+        let written = field.text.trim_matches('"').trim_end_matches(['/', '*']);
         let unknown_home =
-            field.is_open() && matches!(spelled, "~" | "$HOME" | "${HOME}" | "~root");
+            field.is_open() && matches!(written, "~" | "$HOME" | "${HOME}" | "~root");
         let Some(home) = self.workspace.home() else {
             return if unknown_home { Zone::Never } else { Zone::Safe };
         };
@@ -950,7 +965,7 @@ impl<'a> ScriptWalk<'a> {
         let base = [self.workspace.clone()];
         let folders = if absolute { &base[..] } else { state.folders() };
         if folders.is_empty() {
-            self.unclear(format!("where `{text}` lies depends on a folder nobody knows"));
+            self.unclear(format!("where `{text}` lies depends on an unknown folder"));
             return vec![];
         }
         let folders = folders.to_vec();
@@ -971,9 +986,9 @@ impl<'a> ScriptWalk<'a> {
                 }
                 let stem = text[..text.find(['*', '?', '[']).unwrap_or(text.len())].to_owned();
                 let folder = &stem[..stem.rfind('/').map_or(0, |at| at + 1)];
-                let spelled = if field.is_known() { text } else { folder };
+                let written = if field.is_known() { text } else { folder };
                 found.extend(paths::touched_paths(
-                    if spelled.is_empty() { "." } else { spelled },
+                    if written.is_empty() { "." } else { written },
                     workspace,
                 ));
             }
@@ -1002,38 +1017,38 @@ impl<'a> ScriptWalk<'a> {
     }
 
     /// Changes to the folder that a word names, if it is known.
-    pub(crate) fn go(&mut self, folder: &Field, state: &mut ShellState) {
+    pub(crate) fn enter_folder(&mut self, folder: &Field, state: &mut ShellState) {
         let paths = self.touched(folder, state);
         match folder.is_known() && !paths.is_empty() {
-            true => state.go(Some(&paths)),
-            false => state.go(None),
+            true => state.enter_folder(Some(&paths)),
+            false => state.enter_folder(None),
         }
     }
 }
 
 /// True if a text has constructs that the second parser misreads: here-documents, words over two
 /// lines.
-fn reads_apart(text: &str) -> bool {
+fn second_parser_misreads(text: &str) -> bool {
     let joined = |(at, _): (usize, &str)| !text[..at].ends_with([' ', '\t']);
     text.contains("<<") || text.match_indices("\\\n").any(joined)
 }
 
 /// A path in a repository without links: `..` removes the name before it.
 fn without_dots(path: &Path) -> PathBuf {
-    let mut tidy = PathBuf::new();
+    let mut result = PathBuf::new();
     for part in path.components() {
         match part {
-            Component::ParentDir => _ = tidy.pop(),
+            Component::ParentDir => _ = result.pop(),
             Component::CurDir => {}
-            part => tidy.push(part),
+            part => result.push(part),
         }
     }
-    tidy
+    result
 }
 
 /// The names in a folder; empty for a file.
 fn names_in(path: &Path) -> Vec<std::ffi::OsString> {
-    let within = path.read_dir().into_iter().flatten().flatten().take(MOST);
+    let within = path.read_dir().into_iter().flatten().flatten().take(MAX_COMMANDS);
     within.map(|entry| entry.file_name()).collect()
 }
 

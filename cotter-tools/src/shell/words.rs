@@ -62,7 +62,7 @@ impl Parser<'_> {
     pub(crate) fn word(&mut self) -> WordParseResult<ShellWord> {
         if !self.at_word() {
             return Err(match self.peek() {
-                Some(odd) => format!("`{}` stands where a word should", odd.escape_debug()),
+                Some(odd) => format!("expected a word, found `{}`", odd.escape_debug()),
                 None => "a word is missing".into(),
             });
         }
@@ -103,7 +103,7 @@ impl Parser<'_> {
         let joined = word.source.contains("\\\n");
         let number = word.source.starts_with(|c: char| c.is_ascii_digit());
         if joined && (number || !word.pieces.iter().all(plain)) {
-            return Err("a word goes on in the next line".into());
+            return Err("a word continues on the next line".into());
         }
         Ok(word)
     }
@@ -119,7 +119,7 @@ impl Parser<'_> {
                         self.at += next.len_utf8();
                         pieces.quoted_char(next);
                     }
-                    None => return Err("a backslash stands at the end".into()),
+                    None => return Err("there is a backslash at the end".into()),
                 }
             }
             '\'' => {
@@ -272,7 +272,7 @@ impl Parser<'_> {
                 None => pieces.quoted("$"),
             }
             if self.sees("\\\n") {
-                return Err("a variable's name may go on in the next line".into());
+                return Err("a variable's name may continue on the next line".into());
             }
         }
         Ok(())
@@ -367,8 +367,8 @@ impl Parser<'_> {
                     self.at += 1;
                     break;
                 }
-                '\'' if quoted => return Err("a single quote stands within `\"${…}\"`".into()),
-                '<' | '>' => return Err("a redirection stands within `${…}`".into()),
+                '\'' if quoted => return Err("there is a single quote within `\"${…}\"`".into()),
+                '<' | '>' => return Err("there is a redirection within `${…}`".into()),
                 _ => self.piece(c, &mut pieces)?,
             }
         }
@@ -397,7 +397,9 @@ impl Parser<'_> {
                         self.at += 1;
                         inner.push(next);
                     }
-                    Some('"') if quoted => return Err("escaped quotes stand in back quotes".into()),
+                    Some('"') if quoted => {
+                        return Err("there are escaped quotes in back quotes".into());
+                    }
                     _ => inner.push('\\'),
                 },
                 _ => inner.push(c),
@@ -406,7 +408,7 @@ impl Parser<'_> {
         let depth = self.depth;
         self.deeper(|_| {
             let script = parse_within(&inner, depth + 1);
-            script.trouble.map_or(Ok(script.node), Err)
+            script.error.map_or(Ok(script.node), Err)
         })
     }
 
@@ -424,7 +426,7 @@ impl Parser<'_> {
                     return Ok((doubt, within));
                 }
                 '\'' | '"' | '`' | '\\' | '#' | '{' | '}' => {
-                    return Err(format!("`{c}` stands in an arithmetic expression"));
+                    return Err(format!("there is a `{c}` in an arithmetic expression"));
                 }
                 '$' if self.sees("$(") && !self.sees("$((") => {
                     self.at += 2;
@@ -451,7 +453,7 @@ impl Parser<'_> {
                 self.at += 1;
             }
             if self.sees("<(") || self.sees(">(") {
-                return Err("a process substitution stands in `[[ … ]]`".into());
+                return Err("there is a process substitution in `[[ … ]]`".into());
             }
             let regex = words.last().is_some_and(|word| word.bare() == Some("=~"));
             if regex {

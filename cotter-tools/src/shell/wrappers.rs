@@ -123,38 +123,38 @@ pub(crate) fn unwrap(name: &str, fields: &[Field]) -> Option<CommandVerdict> {
         "su" => su(fields),
         "command" | "builtin" | "exec" => builtin(name, fields),
         "busybox" | "toybox" => {
-            let mut judged = CommandVerdict::new(Zone::Safe);
-            judged.words = plain_words(fields);
+            let mut verdict = CommandVerdict::new(Zone::Safe);
+            verdict.words = plain_words(fields);
             if fields.len() > 1 {
-                judged.inner.push(WrappedCommand::Program(fields[1..].to_vec()));
+                verdict.inner.push(WrappedCommand::Program(fields[1..].to_vec()));
             }
-            judged
+            verdict
         }
         "xargs" | "gxargs" => xargs(fields),
-        "parallel" | "entr" => asking(fields, "runs what it reads"),
+        "parallel" | "entr" => not_analysed(fields, "runs what it reads"),
         "watch" => watch(fields),
         "script" | "expect" | "at" | "batch" | "setarch" | "x86_64" | "i386" | "i686"
         | "linux32" | "linux64" | "uname26" | "run0" | "setpriv" | "prlimit" | "choom"
         | "numactl" | "fakeroot" | "capsh" | "start-stop-daemon" | "daemonize" | "eatmydata"
-        | "faketime" => asking(fields, "runs commands in its own way"),
+        | "faketime" => not_analysed(fields, "runs commands in its own way"),
         "flock" => flock(fields),
         "ssh" | "mosh" => ssh(fields),
-        "find" | "gfind" => crate::shell::find::judge(fields),
+        "find" | "gfind" => crate::shell::find::verdict_of(fields),
         _ => return None,
     })
 }
 
 /// A command with only its own options before the one it runs.
 fn simple(wrapper: &Wrapper, fields: &[Field]) -> CommandVerdict {
-    let mut judged = CommandVerdict::new(wrapper.row.zone);
+    let mut verdict = CommandVerdict::new(wrapper.row.zone);
     let given = ParsedOptions::read(&wrapper.row, &fields[1..], Until::Operand);
     let mut kinds = vec![CommandWordKind::Name];
     kinds.extend(&given.kinds);
-    judged.reads.extend(given.reads.iter().cloned());
-    judged.writes.extend(given.writes.iter().cloned());
-    judged.folder = given.values(&["C", "D", "chdir"]).next().cloned();
+    verdict.reads.extend(given.reads.iter().cloned());
+    verdict.writes.extend(given.writes.iter().cloned());
+    verdict.folder = given.values(&["C", "D", "chdir"]).next().cloned();
     if let Some(unknown) = &given.unknown {
-        judged.unclear(format!("`{} {unknown}` has an option nobody knows", wrapper.row.name));
+        verdict.unclear(format!("`{} {unknown}` has an unknown option", wrapper.row.name));
     }
     let mut rest = &fields[1 + given.read..];
     // `env -` is `env -i`.
@@ -167,7 +167,7 @@ fn simple(wrapper: &Wrapper, fields: &[Field]) -> CommandVerdict {
         rest.iter().take_while(assigned).filter_map(|field| Some((field, assigned_name(field)?)))
     {
         if !crate::shell::names::is_harmless(name) {
-            judged.unclear(format!("`{name}=…` may change what a command does"));
+            verdict.unclear(format!("`{name}=…` may change what a command does"));
         }
         kinds.push(kind_of(field));
     }
@@ -176,13 +176,13 @@ fn simple(wrapper: &Wrapper, fields: &[Field]) -> CommandVerdict {
     kinds.extend(rest[..before].iter().map(kind_of));
     let rest = &rest[before..];
     kinds.extend(rest.iter().map(kind_of));
-    judged.words = fields.iter().cloned().zip(kinds).collect();
+    verdict.words = fields.iter().cloned().zip(kinds).collect();
     if !rest.is_empty() {
         let inner =
             if wrapper.row.name == "time" { WrappedCommand::Here } else { WrappedCommand::Program };
-        judged.inner.push(inner(rest.to_vec()));
+        verdict.inner.push(inner(rest.to_vec()));
     }
-    judged
+    verdict
 }
 
 /// The name in `name=value`.
@@ -190,15 +190,15 @@ fn assigned_name(field: &Field) -> Option<&str> {
     let (name, _) = field.text.split_once('=')?;
     let letters = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     let named = letters && !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit());
-    (named && !matches!(field.shape, Shape::Open { leads: true, .. })).then_some(name)
+    (named && !matches!(field.shape, Shape::Open { starts_open: true, .. })).then_some(name)
 }
 
 /// A command that is not analysed further: a person is asked.
-fn asking(fields: &[Field], why: &str) -> CommandVerdict {
-    let mut judged = CommandVerdict::new(Zone::Build);
-    judged.words = plain_words(fields);
-    judged.unclear(format!("`{}` {why}", fields[0].text));
-    judged
+fn not_analysed(fields: &[Field], why: &str) -> CommandVerdict {
+    let mut verdict = CommandVerdict::new(Zone::Build);
+    verdict.words = plain_words(fields);
+    verdict.unclear(format!("`{}` {why}", fields[0].text));
+    verdict
 }
 
 static SHELL: ProgramRow = ProgramRow {
@@ -212,21 +212,21 @@ static SHELL: ProgramRow = ProgramRow {
 };
 
 fn shell(name: &str, fields: &[Field]) -> CommandVerdict {
-    let mut judged = CommandVerdict::new(Zone::Safe);
-    judged.words = plain_words(fields);
+    let mut verdict = CommandVerdict::new(Zone::Safe);
+    verdict.words = plain_words(fields);
     // `+x` turns off what `-x` turns on.
-    let turned = |field: &Field| match field.text.strip_prefix('+') {
+    let with_dash = |field: &Field| match field.text.strip_prefix('+') {
         Some(flags) if field.is_known() => Field::known(format!("-{flags}")),
         _ => field.clone(),
     };
-    let fields: Vec<_> = fields.iter().map(turned).collect();
+    let fields: Vec<_> = fields.iter().map(with_dash).collect();
     let given = ParsedOptions::read(&SHELL, &fields[1..], Until::Operand);
     if let Some(unknown) =
         given.unknown.as_ref().filter(|unknown| *unknown != "-s" && *unknown != "--version")
     {
-        judged.unclear(format!("`{name} {unknown}` has an option nobody knows"));
+        verdict.unclear(format!("`{name} {unknown}` has an unknown option"));
     }
-    for ((_, kind), read) in judged.words[1..].iter_mut().zip(&given.kinds) {
+    for ((_, kind), read) in verdict.words[1..].iter_mut().zip(&given.kinds) {
         *kind = *read;
     }
     let rest = &fields[1 + given.read..];
@@ -238,42 +238,42 @@ fn shell(name: &str, fields: &[Field]) -> CommandVerdict {
         Some((text, arguments)) if given.has(&["c"]) => {
             // The first argument is `$0`.
             let arguments = arguments.get(1..).unwrap_or_default().to_vec();
-            judged.inner.push(WrappedCommand::Script {
+            verdict.inner.push(WrappedCommand::Script {
                 shell: name.into(),
                 text: text.clone(),
                 arguments,
             });
         }
         Some((script, _)) if !reads_input && !is_pipe(script) => {
-            judged.raise(Zone::Build);
-            judged.reads.push(script.clone());
+            verdict.raise(Zone::Build);
+            verdict.reads.push(script.clone());
         }
-        _ => judged.inner.push(WrappedCommand::Input { shell: name.into() }),
+        _ => verdict.inner.push(WrappedCommand::Input { shell: name.into() }),
     }
-    judged
+    verdict
 }
 
 fn su(fields: &[Field]) -> CommandVerdict {
-    let mut judged = CommandVerdict::new(Zone::Machine);
-    judged.words = plain_words(fields);
+    let mut verdict = CommandVerdict::new(Zone::Machine);
+    verdict.words = plain_words(fields);
     let at = fields.iter().position(|field| field.text == "-c" || field.text == "--command");
     if let Some(text) = at.and_then(|at| fields.get(at + 1)) {
-        judged.inner.push(WrappedCommand::Script {
+        verdict.inner.push(WrappedCommand::Script {
             shell: "sh".into(),
             text: text.clone(),
             arguments: vec![],
         });
     }
-    judged
+    verdict
 }
 
 fn builtin(name: &str, fields: &[Field]) -> CommandVerdict {
-    let mut judged = CommandVerdict::new(Zone::Safe);
-    judged.words = plain_words(fields);
+    let mut verdict = CommandVerdict::new(Zone::Safe);
+    verdict.words = plain_words(fields);
     let first = fields.get(1).map(|field| field.text.as_str()).unwrap_or_default();
     if name == "command" && matches!(first, "-v" | "-V") {
-        judged.words[1].1 = CommandWordKind::Option;
-        return judged;
+        verdict.words[1].1 = CommandWordKind::Option;
+        return verdict;
     }
     let skip = match first {
         "--" => 2,
@@ -281,20 +281,20 @@ fn builtin(name: &str, fields: &[Field]) -> CommandVerdict {
         "-c" | "-l" | "-cl" | "-lc" if name == "exec" => 2,
         "-a" if name == "exec" => 3,
         _ if first.starts_with('-') => {
-            judged.unclear(format!("`{name} {first}` has an option nobody knows"));
+            verdict.unclear(format!("`{name} {first}` has an unknown option"));
             1
         }
         _ => 1,
     };
     let rest = fields.get(skip..).unwrap_or_default().to_vec();
     if !rest.is_empty() {
-        judged.inner.push(if name == "exec" {
+        verdict.inner.push(if name == "exec" {
             WrappedCommand::Program(rest)
         } else {
             WrappedCommand::Command(rest)
         });
     }
-    judged
+    verdict
 }
 
 static XARGS: ProgramRow = ProgramRow {
@@ -309,41 +309,42 @@ static XARGS: ProgramRow = ProgramRow {
 
 /// The words that `xargs` appends are known only at run time.
 fn xargs(fields: &[Field]) -> CommandVerdict {
-    let mut judged = CommandVerdict::new(Zone::Safe);
-    judged.words = plain_words(fields);
+    let mut verdict = CommandVerdict::new(Zone::Safe);
+    verdict.words = plain_words(fields);
     let given = ParsedOptions::read(&XARGS, &fields[1..], Until::Operand);
     if let Some(unknown) = &given.unknown {
-        judged.unclear(format!("`xargs {unknown}` has an option nobody knows"));
+        verdict.unclear(format!("`xargs {unknown}` has an unknown option"));
     }
-    for ((_, kind), read) in judged.words[1..].iter_mut().zip(&given.kinds) {
+    for ((_, kind), read) in verdict.words[1..].iter_mut().zip(&given.kinds) {
         *kind = *read;
     }
     let replaces = ["I", "replace", "n", "max-args", "L", "max-lines"];
     if given.has(&replaces[..2])
         && given.options.iter().filter(|(name, _)| replaces.contains(&name.as_str())).count() > 1
     {
-        judged.unclear("which option of `xargs` puts words where depends on their order");
+        verdict.unclear("where `xargs` puts words depends on the order of its options");
     }
     let mut program = fields[1 + given.read..].to_vec();
     // Without a command it prints its input.
     if program.is_empty() {
-        return judged;
+        return verdict;
     }
-    let input = Field { text: "…".into(), shape: Shape::Open { splits: true, leads: true } };
-    let workspace = given.values(&["I", "replace"]).next().map(|field| field.text.clone());
-    match workspace.filter(|workspace| !workspace.is_empty()) {
-        Some(workspace) => {
+    let input =
+        Field { text: "…".into(), shape: Shape::Open { splits: true, starts_open: true } };
+    let placeholder = given.values(&["I", "replace"]).next().map(|field| field.text.clone());
+    match placeholder.filter(|placeholder| !placeholder.is_empty()) {
+        Some(placeholder) => {
             for field in &mut program {
-                if field.text.contains(&workspace) {
-                    let leads = field.text.starts_with(&workspace);
-                    field.shape = Shape::Open { splits: false, leads };
+                if field.text.contains(&placeholder) {
+                    let starts_open = field.text.starts_with(&placeholder);
+                    field.shape = Shape::Open { splits: false, starts_open };
                 }
             }
         }
         None => program.push(input),
     }
-    judged.inner.push(WrappedCommand::Program(program));
-    judged
+    verdict.inner.push(WrappedCommand::Program(program));
+    verdict
 }
 
 static WATCH: ProgramRow = ProgramRow {
@@ -357,48 +358,48 @@ static WATCH: ProgramRow = ProgramRow {
 };
 
 fn watch(fields: &[Field]) -> CommandVerdict {
-    let mut judged = CommandVerdict::new(Zone::Safe);
-    judged.words = plain_words(fields);
+    let mut verdict = CommandVerdict::new(Zone::Safe);
+    verdict.words = plain_words(fields);
     let given = ParsedOptions::read(&WATCH, &fields[1..], Until::Operand);
     if let Some(unknown) = &given.unknown {
-        judged.unclear(format!("`watch {unknown}` has an option nobody knows"));
+        verdict.unclear(format!("`watch {unknown}` has an unknown option"));
     }
     let rest = &fields[1 + given.read..];
     match rest.iter().map(Field::literal).collect::<Option<Vec<_>>>() {
         Some(words) if !words.is_empty() => {
             let text = Field::known(words.join(" "));
-            judged.inner.push(WrappedCommand::Script {
+            verdict.inner.push(WrappedCommand::Script {
                 shell: "sh".into(),
                 text,
                 arguments: vec![],
             });
         }
         Some(_) => {}
-        None => judged.unclear("what `watch` runs is only known when it runs"),
+        None => verdict.unclear("what `watch` runs is only known when it runs"),
     }
-    judged
+    verdict
 }
 
 fn flock(fields: &[Field]) -> CommandVerdict {
-    let mut judged = CommandVerdict::new(Zone::Workspace);
-    judged.words = plain_words(fields);
+    let mut verdict = CommandVerdict::new(Zone::Workspace);
+    verdict.words = plain_words(fields);
     match fields.get(1..) {
         Some([file, rest @ ..]) if !file.text.starts_with('-') && !rest.is_empty() => {
-            judged.writes.push(file.clone());
+            verdict.writes.push(file.clone());
             match rest {
                 [flag, text, ..] if flag.text == "-c" => {
-                    judged.inner.push(WrappedCommand::Script {
+                    verdict.inner.push(WrappedCommand::Script {
                         shell: "sh".into(),
                         text: text.clone(),
                         arguments: vec![],
                     })
                 }
-                _ => judged.inner.push(WrappedCommand::Program(rest.to_vec())),
+                _ => verdict.inner.push(WrappedCommand::Program(rest.to_vec())),
             }
         }
-        _ => judged.unclear("`flock` is given options"),
+        _ => verdict.unclear("`flock` is given options"),
     }
-    judged
+    verdict
 }
 
 static SSH: ProgramRow = ProgramRow {
@@ -413,14 +414,14 @@ static SSH: ProgramRow = ProgramRow {
 
 /// `ssh`: the command runs on another machine; the host counts.
 fn ssh(fields: &[Field]) -> CommandVerdict {
-    let mut judged = CommandVerdict::new(Zone::External);
-    judged.words = plain_words(fields);
+    let mut verdict = CommandVerdict::new(Zone::External);
+    verdict.words = plain_words(fields);
     let given = ParsedOptions::read(&SSH, &fields[1..], Until::Operand);
     if given.has(&["o", "F"]) || given.unknown.is_some() {
-        judged.unclear("an option of `ssh` may run a command here");
+        verdict.unclear("an option of `ssh` may run a command here");
     }
     if let Some(host) = fields.get(1 + given.read) {
-        judged.speaks_to(host);
+        verdict.add_address(host);
     }
-    judged
+    verdict
 }

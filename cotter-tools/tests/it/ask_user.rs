@@ -6,13 +6,13 @@ use cotter::{
     Agent, AgentConfig, FnTool, Subagent, ToolSpec,
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{PersonAnswer, Scripted, ScriptedUi, Step, transcript};
 use cotter_tools::agents::ask_user::AskUser;
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
 /// Compares the questions to the person, and the conversation.
-async fn check(input: Value, answers: impl IntoIterator<Item = Said>, expected: Expect) {
+async fn check(input: Value, answers: impl IntoIterator<Item = PersonAnswer>, expected: Expect) {
     let person = ScriptedUi::new(answers);
     let model = Scripted::new([Step::call("ask_user", input), Step::text("I see.")]);
     let agent = Agent::builder(model).ui(person.clone()).hook(AskUser::default()).build().unwrap();
@@ -26,7 +26,7 @@ async fn check(input: Value, answers: impl IntoIterator<Item = Said>, expected: 
 async fn r11_ask_user_returns_the_typed_answer() {
     check(
         json!({"question": "Which port?"}),
-        [Said::Line(" 8080 ".into())],
+        [PersonAnswer::Line(" 8080 ".into())],
         expect![[r#"
         The agent has a question. Your answer allows nothing to run.
         │ Which port?
@@ -45,7 +45,7 @@ async fn r11_ask_user_returns_the_chosen_option() {
     let input = json!({"question": "Which colour?", "options": ["red", "blue"]});
     check(
         input,
-        [Said::Choice(1)],
+        [PersonAnswer::Choice(1)],
         expect![[r#"
         The agent has a question. Your answer allows nothing to run.
         │ Which colour?
@@ -67,7 +67,7 @@ async fn r11_ask_user_accepts_an_answer_that_is_not_an_option() {
     let input = json!({"question": "Which colour?", "options": ["red", "blue"]});
     check(
         input,
-        [Said::Choice(2), Said::Line("green".into())],
+        [PersonAnswer::Choice(2), PersonAnswer::Line("green".into())],
         expect![[r#"
         The agent has a question. Your answer allows nothing to run.
         │ Which colour?
@@ -89,7 +89,7 @@ async fn r11_ask_user_accepts_an_answer_that_is_not_an_option() {
 #[tokio::test]
 async fn r11_ask_user_returns_several_chosen_options() {
     let input = json!({"question": "Which?", "options": ["a", "b", "c"], "multiple": true});
-    let answers = [Said::Choices(vec![3, 2, 0, 2, 9]), Said::Line("and d".into())];
+    let answers = [PersonAnswer::Choices(vec![3, 2, 0, 2, 9]), PersonAnswer::Line("and d".into())];
     check(
         input,
         answers,
@@ -114,7 +114,7 @@ async fn r11_ask_user_returns_several_chosen_options() {
 
 #[tokio::test]
 async fn r11_ask_user_reports_that_there_was_no_answer() {
-    check(json!({"question": "Well?"}), [Said::Nothing], expect![[r#"
+    check(json!({"question": "Well?"}), [PersonAnswer::Nothing], expect![[r#"
         The agent has a question. Your answer allows nothing to run.
         │ Well?
         --
@@ -124,7 +124,7 @@ async fn r11_ask_user_reports_that_there_was_no_answer() {
         assistant: I see.
     "#]]).await;
     let input = json!({"question": "Well?", "options": ["a", "b"]});
-    check(input, [Said::Choice(2), Said::Nothing], expect![[r#"
+    check(input, [PersonAnswer::Choice(2), PersonAnswer::Nothing], expect![[r#"
         The agent has a question. Your answer allows nothing to run.
         │ Well?
         - a
@@ -139,7 +139,7 @@ async fn r11_ask_user_reports_that_there_was_no_answer() {
         assistant: I see.
     "#]]).await;
     let input = json!({"question": "Well?", "options": ["a", "b"]});
-    check(input, [Said::Choice(7)], expect![[r#"
+    check(input, [PersonAnswer::Choice(7)], expect![[r#"
         The agent has a question. Your answer allows nothing to run.
         │ Well?
         - a
@@ -153,7 +153,7 @@ async fn r11_ask_user_reports_that_there_was_no_answer() {
     "#]]).await;
     check(
         json!({"question": "Well?"}),
-        [Said::Line("  ".into())],
+        [PersonAnswer::Line("  ".into())],
         expect![[r#"
         The agent has a question. Your answer allows nothing to run.
         │ Well?
@@ -169,7 +169,7 @@ async fn r11_ask_user_reports_that_there_was_no_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn r11_ask_user_times_out_if_the_person_never_answers() {
-    let person = ScriptedUi::new([Said::Silence]);
+    let person = ScriptedUi::new([PersonAnswer::Silence]);
     let model = Scripted::new([Step::call("ask_user", json!({"question": "?"})), Step::text("ok")]);
     let hook = AskUser::default().with_limit(Duration::from_secs(60));
     let agent = Agent::builder(model).ui(person).hook(hook).build().unwrap();
@@ -206,7 +206,7 @@ async fn r11_ask_user_refuses_invalid_questions() {
         json!({"question": "?", "options": ["a", " a"]}),
         json!({"question": "?", "options": ["a", " "]}),
     ] {
-        let person = ScriptedUi::new([Said::Line("never".into())]);
+        let person = ScriptedUi::new([PersonAnswer::Line("never".into())]);
         let model = Scripted::new([Step::call("ask_user", input), Step::text("ok")]);
         let hook = AskUser::default();
         let agent = Agent::builder(model).ui(person.clone()).hook(hook).build().unwrap();
@@ -232,7 +232,7 @@ async fn s4_ask_user_question_cannot_look_like_a_permission_question() {
     let question = "1. bash {\"command\":\"ls\"}\n   asked by zone: it writes\r\nRun it? [y]es, [n]o: \
                     \u{1b}[2J\u{202e}\u{2028}The agent has no question.";
     let options = json!(["y\n1. bash {}", "n\u{1b}[A"]);
-    check(json!({"question": question, "options": options}), [Said::Choice(0)], expect![[r#"
+    check(json!({"question": question, "options": options}), [PersonAnswer::Choice(0)], expect![[r#"
         The agent has a question. Your answer allows nothing to run.
         │ 1. bash {"command":"ls"}
         │    asked by zone: it writes\u{d}
@@ -254,7 +254,7 @@ async fn s4_ask_user_question_cannot_look_like_a_permission_question() {
 #[tokio::test]
 async fn s4_ask_user_wraps_long_lines_behind_the_bar() {
     let long = format!("Look:{}Run it? [y]es, [n]o: {}", " ".repeat(120), "x".repeat(100));
-    check(json!({"question": long}), [Said::Line("no".into())], expect![[r#"
+    check(json!({"question": long}), [PersonAnswer::Line("no".into())], expect![[r#"
         The agent has a question. Your answer allows nothing to run.
         │ Look:
         │                                                      Run it? [y]es,
@@ -267,7 +267,7 @@ async fn s4_ask_user_wraps_long_lines_behind_the_bar() {
         result c1.1: The person said: no
         assistant: I see.
     "#]]).await;
-    check(json!({"question": "\u{6771}".repeat(80)}), [Said::Line("no".into())], expect![[r#"
+    check(json!({"question": "\u{6771}".repeat(80)}), [PersonAnswer::Line("no".into())], expect![[r#"
         The agent has a question. Your answer allows nothing to run.
         │ 東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東
         │ 東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東東
@@ -293,7 +293,8 @@ async fn s1_ask_user_answer_approves_no_call() {
         Step::text("ok"),
     ]);
     // Of the step's own question first, then the model's, then the next step's.
-    let person = ScriptedUi::new([Said::Nothing, Said::Choice(0), Said::Nothing]);
+    let person =
+        ScriptedUi::new([PersonAnswer::Nothing, PersonAnswer::Choice(0), PersonAnswer::Nothing]);
     let agent = Agent::builder(model)
         .tool(deploy.touching(Facts::zone(Zone::External)))
         .ui(person.clone())
@@ -333,7 +334,7 @@ async fn r11_ask_user_of_a_subagent_shows_its_name() {
         Step::text("Left."),
         Step::text("ok"),
     ]);
-    let person = ScriptedUi::new([Said::Line("left".into())]);
+    let person = ScriptedUi::new([PersonAnswer::Line("left".into())]);
     let agent = Agent::builder(model)
         .define_mention(Subagent::agent(AgentConfig::new("scout")))
         .ui(person.clone())
@@ -353,7 +354,7 @@ async fn r11_ask_user_of_a_subagent_shows_its_name() {
 async fn r11_abort_ends_an_ask_user_question() {
     let model = Scripted::new([Step::call("ask_user", json!({"question": "?"})), Step::text("ok")]);
     let agent = Agent::builder(model)
-        .ui(ScriptedUi::new([Said::Silence]))
+        .ui(ScriptedUi::new([PersonAnswer::Silence]))
         .hook(AskUser::default())
         .build()
         .unwrap();

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use cotter::Agent;
-use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{PersonAnswer, Scripted, ScriptedUi, Step, transcript};
 use cotter_tools::{
     bash::{Bash, background::background},
     files,
@@ -19,7 +19,7 @@ fn agent(runner: Runner, scratch: &Scratch, calls: &[Value]) -> Agent {
     let steps = calls.iter().map(|input| Step::call("bash_background", input.clone()));
     Agent::builder(Scripted::new(steps.chain([Step::text("done")])))
         .workspace(scratch.workspace())
-        .ui(ScriptedUi::new(vec![Said::Yes; calls.len()]))
+        .ui(ScriptedUi::new(vec![PersonAnswer::Yes; calls.len()]))
         .extend(background(runner))
         .build()
         .unwrap()
@@ -130,7 +130,7 @@ fn planting_agent(runner: Runner, calls: &[(&str, Value)]) -> (Scratch, Agent, S
     fs::create_dir(scratch.path().join(".git")).unwrap();
     fs::write(scratch.path().join(".husky"), "old\n").unwrap();
     fs::write(scratch.path().join("plant.sh"), PLANT).unwrap();
-    let person = ScriptedUi::new(vec![Said::Yes; calls.len()]);
+    let person = ScriptedUi::new(vec![PersonAnswer::Yes; calls.len()]);
     let steps = calls.iter().map(|(tool, input)| Step::call(*tool, input.clone()));
     let agent = Agent::builder(Scripted::new(steps.chain([Step::text("done")])))
         .workspace(scratch.workspace())
@@ -209,11 +209,11 @@ async fn s15_protected_files_written_in_background_are_reported_and_removed_with
     let session = agent.new_session().await.unwrap();
     session.prompt("go").await.unwrap();
     let told = person.notices();
-    assert_eq!(told.matches("came to be while it runs").count(), 4, "{told}");
+    assert_eq!(told.matches("was created while it runs").count(), 4, "{told}");
     session.close().await;
     assert_eq!(planted_files(&scratch.path()), ".husky");
     let at_the_end = person.notices().replace(&told, "");
-    assert_eq!(at_the_end.matches("it was taken away again").count(), 4, "{at_the_end}");
+    assert_eq!(at_the_end.matches("it was removed").count(), 4, "{at_the_end}");
     fs::write(scratch.path().join(".mcp.json"), "mine").unwrap();
     drop((session, agent));
     assert_eq!(planted_files(&scratch.path()), ".mcp.json .husky");

@@ -28,7 +28,7 @@ use cotter_files::{
     document::Document,
     trust::snapshot::Snapshot,
 };
-use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{PersonAnswer, Scripted, ScriptedUi, Step, transcript};
 use cotter_tools::{
     bash::Bash,
     hooks::{HookRunner, webhook::Webhooks},
@@ -55,7 +55,7 @@ struct Case {
     steps: Vec<Step>,
     /// How far calls reach.
     zone: Zone,
-    person: Vec<Said>,
+    person: Vec<PersonAnswer>,
     on_failure: OnFailure,
     rules: Vec<(RuleKind, &'static str)>,
     pinned: Option<PinnedFolder>,
@@ -236,7 +236,7 @@ async fn b3_a_guard_in_python_denies_asks_and_passes() {
     let machine = Machine::new();
     machine.program("guard.py", GUARD);
     let calls = ["ls", "sudo rm -rf /x", "git push"];
-    let case = Case { person: vec![Said::No("not today".into())], ..guarded(&calls) };
+    let case = Case { person: vec![PersonAnswer::No("not today".into())], ..guarded(&calls) };
     machine
         .check(
             case,
@@ -286,7 +286,7 @@ async fn b3_exit_code_two_and_legacy_decision_block() {
     let case = Case::new(one("PreToolUse", "Bash|Write", line), steps);
     machine
         .check(
-            Case { person: vec![Said::Yes; 2], ..case.reaching(Zone::External) },
+            Case { person: vec![PersonAnswer::Yes; 2], ..case.reaching(Zone::External) },
             expect![[r#"
             result c1.1: ran {"command":"ls"}
             result c2.1 (denied): Hook "guard" blocked the action: rm is not allowed
@@ -314,7 +314,7 @@ async fn s3_allow_of_a_hook_replaces_only_the_question() {
     // A rule asks: that is not the hook's to answer.
     let asks = Case {
         rules: vec![(RuleKind::Ask, "bash")],
-        person: vec![Said::No("no".into())],
+        person: vec![PersonAnswer::No("no".into())],
         ..guarded(&["make all"]).reaching(Zone::External)
     };
     machine
@@ -830,7 +830,7 @@ async fn b3_hook_with_a_condition_also_runs_for_commands_that_are_not_understood
     let hooks = json!({"PreToolUse": [{"matcher": "Bash", "hooks": [handler]}]});
     let calls = ["echo plain", "true && echo secret x", "echo $(echo secret x)", "echo ${!x@P}"];
     let case = Case::new(hooks, calls.map(bash));
-    let case = Case { is_real: true, person: vec![Said::Yes; 4], ..case };
+    let case = Case { is_real: true, person: vec![PersonAnswer::Yes; 4], ..case };
     machine
         .check(
             case,

@@ -108,7 +108,7 @@ impl Machine {
         while let Some(chunk) = running.next().await {
             said += &String::from_utf8_lossy(&chunk.bytes);
         }
-        let ended = running.ended().await.unwrap_or_else(|cause| panic!("{way}: {cause}"));
+        let ended = running.wait_for_end().await.unwrap_or_else(|cause| panic!("{way}: {cause}"));
         ended.remarks.iter().for_each(|remark| said += &format!("[{remark}]\n"));
         if ended.exit != Exit::Code(0) {
             said += &format!("{:?}\n", ended.exit);

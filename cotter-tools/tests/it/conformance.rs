@@ -11,7 +11,7 @@ use cotter::{
     },
     pipeline::explain::ExplainReport,
 };
-use cotter_test::{Said, Scripted, ScriptedUi, Step};
+use cotter_test::{PersonAnswer, Scripted, ScriptedUi, Step};
 use cotter_tools::{bash::Bash, confine::Sandbox, fetch, files};
 use serde_json::{Value, json};
 
@@ -210,7 +210,7 @@ async fn calls_after_reading_a_secret_ask() {
         let (tool, input) = call(&project, written);
         let reading = reads.iter().map(|path| Step::call("read", json!({"path": path})));
         let steps = reading.chain([Step::call(tool, input), Step::text("done")]);
-        let ui = ScriptedUi::new([Said::No("no".into())]);
+        let ui = ScriptedUi::new([PersonAnswer::No("no".into())]);
         let agent = agent_that(&project, Scripted::new(steps)).ui(ui.clone()).build().unwrap();
         agent.process_request("go").await.unwrap();
         let shown = ui.shown();

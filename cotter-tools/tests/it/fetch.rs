@@ -3,7 +3,7 @@
 use std::{fmt::Write, sync::Arc};
 
 use cotter::permission::rule::{Rule, RuleKind};
-use cotter_test::{Said, ScriptedUi, Step, transcript};
+use cotter_test::{PersonAnswer, ScriptedUi, Step, transcript};
 use cotter_tools::fetch::tools;
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
@@ -220,7 +220,7 @@ async fn fetch_asks_for_local_addresses_and_refuses_invalid_ones() {
         "example.com",
     ];
     let steps = urls.map(|url| Step::call("fetch", json!({"url": url})));
-    let person = ScriptedUi::new([0; 5].map(|_| Said::No("no".into())));
+    let person = ScriptedUi::new([0; 5].map(|_| PersonAnswer::No("no".into())));
     let told = project.run(project.agent(steps).extend(tools).ui(person.clone())).await;
     expect![[r#"
         call c1.1: fetch {"url":"http://127.0.0.1:1/"}

@@ -6,7 +6,7 @@ use std::{
 };
 
 use cotter::{Agent, Session, Workspace};
-use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{PersonAnswer, Scripted, ScriptedUi, Step, transcript};
 use cotter_tools::{
     bash::Bash,
     process::{Job, Runner, environment::Environment},
@@ -62,7 +62,7 @@ pub(crate) fn agent(runner: Runner, workspace: Workspace, calls: &[Value]) -> Ag
     let steps = calls.iter().map(|input| Step::call("bash", input.clone()));
     let steps: Vec<_> = steps.chain([Step::text("done")]).collect();
     Agent::builder(Scripted::new(steps))
-        .ui(ScriptedUi::new(vec![Said::Yes; calls.len()]))
+        .ui(ScriptedUi::new(vec![PersonAnswer::Yes; calls.len()]))
         .workspace(workspace)
         .tool(Bash::new(runner))
         .build()

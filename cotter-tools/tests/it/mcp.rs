@@ -347,7 +347,7 @@ async fn s9_invalid_mcp_definitions_file_is_an_error() {
         fs::write(world.path("definitions.json"), bytes).unwrap();
         let opened = Mcp::open(world.servers(json!({})), world.around()).await;
         let error = opened.err().unwrap_or_else(|| panic!("{bytes} passed")).to_string();
-        assert!(error.ends_with("definitions.json is not what was written"), "{error}");
+        assert!(error.ends_with("definitions.json is invalid"), "{error}");
     }
     assert_eq!(world.log(), "");
 }

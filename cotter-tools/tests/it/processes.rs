@@ -47,7 +47,7 @@ async fn s17_ended_command_has_no_children_left() {
         let mut running = runner.start(job(command, &scratch.path())).await.unwrap();
         let pid = pid_in(&scratch.path().join("pid")).await;
         running.end();
-        let ended = running.ended().await.unwrap();
+        let ended = running.wait_for_end().await.unwrap();
         assert!(!alive(pid), "{way}");
         assert_eq!(ended.exit, Exit::Signal(9), "{way}");
     }
@@ -62,7 +62,7 @@ async fn s17_children_left_behind_end_with_the_command() {
         let command = command.trim_end_matches("; sleep 1000").trim_end_matches("wait");
         let command = format!("{command}\nuntil [ -s pid ]; do :; done; exit 3");
         let running = runner.start(job(&command, &scratch.path())).await.unwrap();
-        let ended = running.ended().await.unwrap();
+        let ended = running.wait_for_end().await.unwrap();
         let pid = pid_in(&scratch.path().join("pid")).await;
         assert!(!alive(pid), "{way}");
         assert_eq!(ended.exit, Exit::Code(3), "{way}");
@@ -103,7 +103,7 @@ async fn s17_children_end_if_the_minder_is_killed() {
     let pid = pid_in(&scratch.path().join("pid")).await;
     let shell = pid_in(&scratch.path().join("shell")).await;
     kill(parent(shell));
-    assert!(running.ended().await.is_err());
+    assert!(running.wait_for_end().await.is_err());
     wait_until_gone(pid).await;
     wait_until_gone(shell).await;
 }
@@ -115,7 +115,7 @@ async fn s17_children_end_if_the_spawner_is_killed_and_a_new_one_starts() {
     let pid = pid_in(&scratch.path().join("pid")).await;
     kill(parent(parent(pid_in(&scratch.path().join("shell")).await)));
     running.end();
-    running.ended().await.unwrap();
+    running.wait_for_end().await.unwrap();
     assert!(!alive(pid));
     check(
         &runner,
@@ -136,7 +136,7 @@ async fn s17_marked_processes_end_if_minder_and_spawner_are_killed() {
     let minder = parent(pid_in(&scratch.path().join("shell")).await);
     kill(parent(minder));
     kill(minder);
-    assert!(running.ended().await.is_err());
+    assert!(running.wait_for_end().await.is_err());
     wait_until_gone(pid).await;
 }
 
@@ -148,7 +148,7 @@ async fn s17_children_end_if_our_process_is_killed() {
     if let Some(folder) = std::env::var_os(HELD) {
         let runner = runner().with_temp_below(Path::new(&folder));
         let running = runner.start(job(HIDDEN, Path::new(&folder))).await.unwrap();
-        running.ended().await.unwrap();
+        running.wait_for_end().await.unwrap();
         return;
     }
     let scratch = Scratch::new();
@@ -187,7 +187,7 @@ async fn shown(runner: &Runner, cwd: &Path, command: &str) -> String {
     for (name, text) in ["out", "err"].iter().zip(&said) {
         text.lines().for_each(|line| shown += &format!("{name}: {line}\n"));
     }
-    match running.ended().await {
+    match running.wait_for_end().await {
         Ok(ended) => {
             ended.remarks.iter().for_each(|line| shown += &format!("remark: {line}\n"));
             shown += &format!("{:?}", ended.exit);
@@ -255,7 +255,7 @@ async fn missing_program_is_reported() {
     let mut wrong = job("true", &scratch.path());
     wrong.program = "/nowhere/bash".into();
     let running = runner().start(wrong.clone()).await.unwrap();
-    let cause = running.ended().await.unwrap_err();
+    let cause = running.wait_for_end().await.unwrap_err();
     expect!["cannot run /nowhere/bash: No such file or directory (os error 2)"]
         .assert_eq(&cause.to_string());
     let cause = Runner::direct().start(wrong.clone()).await.unwrap_err();

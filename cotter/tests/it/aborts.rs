@@ -16,7 +16,9 @@ use cotter::{
     named,
     permission::Zone,
 };
-use cotter_test::{Diary, Said, Scripted, ScriptedUi, Step, ending, fresh, nap, probe, transcript};
+use cotter_test::{
+    Diary, PersonAnswer, Scripted, ScriptedUi, Step, ending, fresh, nap, probe, transcript,
+};
 use expect_test::{Expect, expect};
 use serde_json::json;
 
@@ -165,7 +167,7 @@ async fn l6_abort_during_a_gate_does_not_run_the_call() {
 async fn l6_abort_during_a_question_refuses_the_call() {
     let diary = Diary::default();
     let builder = Agent::builder(script(Step::call("risky", json!({}))))
-        .ui(ScriptedUi::new([Said::Silence]))
+        .ui(ScriptedUi::new([PersonAnswer::Silence]))
         .tool(probe("risky", Zone::External, &diary));
     check(builder, expect![[r#"
         r1 starts

@@ -38,7 +38,7 @@ use cotter::{
     tool::ToolFuture,
 };
 use cotter_test::{
-    Diary, Said, Scripted, ScriptedUi, Step, ending, fresh, probe, spec, transcript,
+    Diary, PersonAnswer, Scripted, ScriptedUi, Step, ending, fresh, probe, spec, transcript,
 };
 use expect_test::expect;
 use serde_json::{Value, json};
@@ -91,7 +91,7 @@ async fn s4_yes_to_one_call_does_not_approve_another_call_of_its_id() {
         call("", "risky", json!({"do": "harm"})),
     ];
     let agent = Agent::builder(Raw::new([calls]))
-        .ui(ScriptedUi::new([Said::Each(vec![true, false])]))
+        .ui(ScriptedUi::new([PersonAnswer::Each(vec![true, false])]))
         .tool(probe("risky", Zone::External, &diary))
         .build()
         .unwrap();
@@ -390,7 +390,7 @@ fn owner_is_unloaded_with_or_without_its_grant() {
 #[tokio::test]
 async fn mode_auto_refuses_calls_that_a_gate_asks_about() {
     let diary = Diary::default();
-    let ui = ScriptedUi::new([Said::Yes]);
+    let ui = ScriptedUi::new([PersonAnswer::Yes]);
     let agent = Agent::builder(Scripted::new([Step::call("look", json!({})), Step::text("done")]))
         .ui(ui.clone())
         .mode(Mode::Auto)

@@ -30,7 +30,8 @@ use cotter::{
     registry::subsystem::SubsystemFuture,
 };
 use cotter_test::{
-    Diary, Recording, Said, Scripted, ScriptedUi, Step, ending, fresh, probe, spec, transcript,
+    Diary, PersonAnswer, Recording, Scripted, ScriptedUi, Step, ending, fresh, probe, spec,
+    transcript,
 };
 use expect_test::expect;
 use serde_json::json;
@@ -368,7 +369,7 @@ async fn s26_killed_call_with_an_open_inner_question_has_an_unknown_outcome() {
         let agent = || {
             Agent::builder(Scripted::new([Step::call("outer", json!({})), Step::text("done")]))
                 .store(files(folder.path()))
-                .ui(ScriptedUi::new([Said::Silence]))
+                .ui(ScriptedUi::new([PersonAnswer::Silence]))
                 .tool(outer())
                 .tool(probe("risky", Zone::External, &diary))
                 .build()

@@ -28,7 +28,8 @@ use cotter::{
     },
 };
 use cotter_test::{
-    Diary, Recording, Said, Scripted, ScriptedUi, Step, ending, fresh, probe, spec, transcript,
+    Diary, PersonAnswer, Recording, Scripted, ScriptedUi, Step, ending, fresh, probe, spec,
+    transcript,
 };
 use expect_test::{Expect, expect};
 use serde_json::json;
@@ -283,8 +284,10 @@ fn limit(_: &points::SessionStartEvent, cx: &Cx) {
 #[tokio::test]
 async fn g16_question_of_a_subagent_goes_to_the_parents_person() {
     for way in WAYS {
-        let (diary, ui) =
-            (Diary::default(), ScriptedUi::new([Said::Yes, Said::No("enough".into())]));
+        let (diary, ui) = (
+            Diary::default(),
+            ScriptedUi::new([PersonAnswer::Yes, PersonAnswer::No("enough".into())]),
+        );
         let script = [
             sub_call("p"),
             Step::call("risky", json!({"n": 1})),

@@ -36,7 +36,7 @@ use cotter::{
     model::{Delta, Model, ReplyStream, Request},
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Diary, Dice, Said, ScriptedUi, ending, fresh, spec, transcript};
+use cotter_test::{Diary, Dice, PersonAnswer, ScriptedUi, ending, fresh, spec, transcript};
 use expect_test::expect;
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
@@ -98,7 +98,7 @@ fn l6_run_killed_at_a_question_continues_from_the_question() {
     let worker = Worker::start(home.path(), None, &json!({"question": 3600}));
     let (id, _) = worker.kill_when_it_says();
     let diary = Diary::default();
-    let ui = ScriptedUi::new([Said::Yes]);
+    let ui = ScriptedUi::new([PersonAnswer::Yes]);
     let agent = watched(builder(home.path(), |_| {}).ui(ui.clone()), &diary);
     block_on(async {
         let session = agent.session(&id).await.expect("it opens");

@@ -12,7 +12,7 @@ use cotter::{
     permission::{Zone, facts::Facts},
 };
 use cotter_test::{
-    Diary, Said, Scripted, ScriptedUi, Step, ending, fresh, probe, spec, transcript,
+    Diary, PersonAnswer, Scripted, ScriptedUi, Step, ending, fresh, probe, spec, transcript,
 };
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
@@ -320,7 +320,7 @@ async fn s5_approval_in_a_session_file_runs_no_call() {
     let mut shown = String::new();
     for kept in 3..=approved("c1.1").len() {
         let case = Case::lines(&approved("c1.1")[..kept]);
-        let (diary, ui) = (Diary::default(), ScriptedUi::new([Said::No("not me".into())]));
+        let (diary, ui) = (Diary::default(), ScriptedUi::new([PersonAnswer::No("not me".into())]));
         let again = Scripted::new([Step::call("risky", json!({})), Step::text("done")]);
         let agent = Agent::builder(again)
             .store(files(case.home.path()))

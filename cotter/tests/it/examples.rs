@@ -2,7 +2,7 @@
 
 use std::{error::Error, future::Future};
 
-use cotter_test::Said;
+use cotter_test::PersonAnswer;
 use expect_test::{Expect, expect};
 
 macro_rules! examples {
@@ -273,7 +273,7 @@ async fn p9_pop_example_keeps_an_earlier_compaction() {
 
 /// Runs one conversation with both ways of building the context.
 async fn check_pop(typed: &str, said: &str, chosen: &[usize], expected: Expect) {
-    let chosen = || chosen.iter().map(|index| Said::Choice(*index));
+    let chosen = || chosen.iter().map(|index| PersonAnswer::Choice(*index));
     let from_entries = pop::talk(pop::from_entries, typed, said, chosen()).await;
     let from_messages = pop::talk(pop::from_messages, typed, said, chosen()).await;
     let from_entries = from_entries.expect("it runs");
@@ -368,7 +368,7 @@ async fn p9_without_turns_or_a_choice_nothing_is_popped() {
 async fn p9_compaction_after_a_pop_includes_it() {
     let typed = "Roses?|Spades?|/pop|Boots?|/compact Next?";
     let said = "Red.|Sharp.|About spades.|Rubber.|All of it.|Plant.";
-    let shown = pop::talk(pop::from_messages, typed, said, [Said::Choice(1)]);
+    let shown = pop::talk(pop::from_messages, typed, said, [PersonAnswer::Choice(1)]);
     check(
         shown,
         expect![[r#"

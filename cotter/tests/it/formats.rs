@@ -17,7 +17,7 @@ use cotter::{
     named,
     permission::Zone,
 };
-use cotter_test::{Diary, Said, Scripted, ScriptedUi, Step, fresh, probe, spec};
+use cotter_test::{Diary, PersonAnswer, Scripted, ScriptedUi, Step, fresh, probe, spec};
 use serde_json::{Value, json};
 
 use crate::kit::echo;
@@ -117,7 +117,7 @@ fn busy_agent() -> Agent {
     let zone = |zone| cotter::permission::facts::Facts::zone(zone);
     Agent::builder(Scripted::new(script))
         .limits(|limits| limits.backoff = std::time::Duration::ZERO)
-        .ui(ScriptedUi::new([Said::Yes]))
+        .ui(ScriptedUi::new([PersonAnswer::Yes]))
         .tool(probe("push", Zone::External, &Diary::default()))
         .tool(probe("write", Zone::Safe, &Diary::default()))
         .tool(echo())

@@ -21,7 +21,9 @@ use cotter::{
         rule::{Rule, RuleKind},
     },
 };
-use cotter_test::{Diary, Said, Scripted, ScriptedUi, Step, ending, fresh, probe, transcript};
+use cotter_test::{
+    Diary, PersonAnswer, Scripted, ScriptedUi, Step, ending, fresh, probe, transcript,
+};
 use expect_test::{Expect, expect};
 use serde_json::json;
 
@@ -73,7 +75,7 @@ async fn check(register: impl Fn(AgentBuilder, Ill) -> AgentBuilder, expected: E
         let diary = Diary::default();
         let script = [Step::call("risky", json!({})), Step::text("done"), Step::text("more")];
         let builder = Agent::builder(Scripted::new(script))
-            .ui(ScriptedUi::new([Said::Yes]))
+            .ui(ScriptedUi::new([PersonAnswer::Yes]))
             .tool(probe("risky", Zone::External, &diary));
         let agent = register(builder, ill).build().unwrap();
         let session = fresh(&agent).await;
@@ -520,7 +522,7 @@ async fn grand_tour(register: impl FnOnce(AgentBuilder) -> AgentBuilder) -> (Str
     let builder = Agent::builder(Scripted::new(script))
         .define_mention(Subagent::new("helper", |_| async { Ok("helped".into()) }))
         .define_hook("compact", |cx: HookCx| async move { cx.controls.force_compaction().await })
-        .ui(ScriptedUi::new([Said::Yes]))
+        .ui(ScriptedUi::new([PersonAnswer::Yes]))
         .tool(probe("free", Zone::Safe, &diary))
         .tool(probe("risky", Zone::External, &diary))
         .tool(probe("no", Zone::Safe, &diary))

@@ -622,7 +622,7 @@ async fn r11_hook_provides_tools_with_effects_and_parallel_calls() {
     ];
     let agent = Agent::builder(Scripted::new(script))
         .hook(hook.clone())
-        .ui(cotter_test::ScriptedUi::new([cotter_test::Said::Each(vec![false, true])]))
+        .ui(cotter_test::ScriptedUi::new([cotter_test::PersonAnswer::Each(vec![false, true])]))
         .build()
         .unwrap();
     let session = fresh(&agent).await;

@@ -14,8 +14,8 @@ use cotter::{
     permission::{Zone, facts::Facts},
 };
 use cotter_test::{
-    Diary, Fault, FaultyStore, Said, Scripted, ScriptedUi, Step, ending, fresh, probe, spec,
-    transcript,
+    Diary, Fault, FaultyStore, PersonAnswer, Scripted, ScriptedUi, Step, ending, fresh, probe,
+    spec, transcript,
 };
 use expect_test::expect;
 use serde_json::{Value, json};
@@ -187,7 +187,7 @@ async fn s26_call_that_ran_keeps_its_result_after_a_store_error() {
 async fn b1_every_hook_named_in_a_ledger_row_is_in_the_hook_table() {
     let diary = Diary::default();
     let agent = Agent::builder(Scripted::new([Step::call("risky", json!({})), Step::text("done")]))
-        .ui(ScriptedUi::new([Said::Yes]))
+        .ui(ScriptedUi::new([PersonAnswer::Yes]))
         .tool(probe("risky", Zone::External, &diary))
         .on(ToolPre, named("first", |_: &ToolPreEvent| Verdict::ask("sure?")))
         .build()
@@ -267,7 +267,7 @@ async fn s27_changed_ledger_does_not_verify() {
 async fn s26_records_of_a_call_are_question_answer_row_and_outcome() {
     let diary = Diary::default();
     let agent = Agent::builder(Scripted::new([Step::call("risky", json!({})), Step::text("done")]))
-        .ui(ScriptedUi::new([Said::Yes]))
+        .ui(ScriptedUi::new([PersonAnswer::Yes]))
         .tool(probe("risky", Zone::External, &diary))
         .build()
         .unwrap();

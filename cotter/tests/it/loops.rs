@@ -6,7 +6,7 @@ use cotter::{
     named,
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{PersonAnswer, Scripted, ScriptedUi, Step, transcript};
 use expect_test::{Expect, expect};
 use serde_json::json;
 
@@ -102,7 +102,7 @@ async fn note_of_a_gate_that_is_asked_twice_is_sent_once() {
     let script = Scripted::new([Step::call("push", json!({})), Step::text("done")]);
     let agent = Agent::builder(script).tool(push).on(ToolPre, named("friday", warns));
     check(
-        agent.ui(ScriptedUi::new([Said::Yes])).build().unwrap(),
+        agent.ui(ScriptedUi::new([PersonAnswer::Yes])).build().unwrap(),
         &["go"],
         expect![[r#"
         user: go

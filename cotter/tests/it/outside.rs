@@ -23,7 +23,7 @@ use cotter::{
     },
 };
 use cotter_test::{
-    Diary, DiaryUi, Said, Scripted, ScriptedUi, Step, ending, fresh, probe, transcript,
+    Diary, DiaryUi, PersonAnswer, Scripted, ScriptedUi, Step, ending, fresh, probe, transcript,
     working_agent,
 };
 use expect_test::{Expect, expect};
@@ -93,7 +93,7 @@ async fn run_every_point(point: PointId, owner: Owner, says: Arc<Says>) -> Vec<S
         .and_call("no", json!({}))
         .and_call("invoke_subagent", json!({"name": "helper", "prompt": "help"}));
     let steps = ["done", "a summary", "bye", "more", "still more"].map(Step::text);
-    let person = DiaryUi::new(vec![Said::Yes; 8], &diary);
+    let person = DiaryUi::new(vec![PersonAnswer::Yes; 8], &diary);
     let agent = Agent::builder(Scripted::new([calls].into_iter().chain(steps)))
         .ui(person)
         .define_mention(Subagent::new("helper", |_| async { Ok("helped".into()) }))
@@ -1330,7 +1330,7 @@ async fn l8_hook_payloads_match_the_formats_page() {
     let told = Told::default();
     let mut builder = Agent::builder(Scripted::new(steps).priced(0.5))
         .workspace(Workspace::new(Path::new("/project")))
-        .ui(ScriptedUi::new([Said::Yes]))
+        .ui(ScriptedUi::new([PersonAnswer::Yes]))
         .define_mention(Subagent::new("helper", |_| async { Ok("helped".into()) }))
         .define_hook("compact", |cx: HookCx| async move { cx.controls.force_compaction().await })
         .tool(probe("risky", Zone::External, &diary))

@@ -18,7 +18,7 @@ use cotter::{
     },
 };
 use cotter_test::{
-    Diary, Said, Scripted, ScriptedUi, Step, fresh, nap, probe, solo, spec, transcript,
+    Diary, PersonAnswer, Scripted, ScriptedUi, Step, fresh, nap, probe, solo, spec, transcript,
 };
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
@@ -240,7 +240,7 @@ async fn l11_floor_and_gates_decide_about_a_call_answered_by_a_hook() {
     let cache =
         |call: &ToolPreEvent| ToolPreChange::Answer(format!("cached {}", call.tool_name).into());
     let builder = agent()
-        .ui(ScriptedUi::new([Said::Each(vec![true, false])]))
+        .ui(ScriptedUi::new([PersonAnswer::Each(vec![true, false])]))
         .tool(probe("free", Zone::Safe, &diary))
         .tool(probe("gated", Zone::Safe, &diary))
         .tool(probe("denied", Zone::Safe, &diary))

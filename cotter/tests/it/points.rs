@@ -10,7 +10,7 @@ use cotter::{
         rule::{Rule, RuleKind},
     },
 };
-use cotter_test::{Diary, Recording, Said, Scripted, ScriptedUi, Step, fresh, probe};
+use cotter_test::{Diary, PersonAnswer, Recording, Scripted, ScriptedUi, Step, fresh, probe};
 use expect_test::expect;
 use serde_json::json;
 
@@ -37,7 +37,7 @@ async fn l1_every_point_fires_with_its_payload() {
     let script =
         [calls, Step::text("done"), Step::text("a summary"), Step::error(ModelErrorKind::Auth)];
     let mut builder = Agent::builder(Scripted::new(script).priced(0.5))
-        .ui(ScriptedUi::new([Said::Yes]))
+        .ui(ScriptedUi::new([PersonAnswer::Yes]))
         .define_mention(Subagent::new("helper", |_| async { Ok("helped".into()) }))
         .define_hook("compact", |cx: HookCx| async move { cx.controls.force_compaction().await })
         .tool(probe("risky", Zone::External, &ran))

@@ -19,14 +19,20 @@ use cotter::{
         rule::{Rule, RuleKind},
     },
 };
-use cotter_test::{Diary, Said, Scripted, ScriptedUi, Step, fresh, probe, spec, transcript};
+use cotter_test::{
+    Diary, PersonAnswer, Scripted, ScriptedUi, Step, fresh, probe, spec, transcript,
+};
 use expect_test::{Expect, expect};
 use serde_json::json;
 
 use crate::kit::records;
 
 /// Puts two calls that ask to a person. Checks the questions, the calls that ran, and the transcript.
-async fn check(said: Said, register: impl FnOnce(AgentBuilder) -> AgentBuilder, expected: Expect) {
+async fn check(
+    said: PersonAnswer,
+    register: impl FnOnce(AgentBuilder) -> AgentBuilder,
+    expected: Expect,
+) {
     let (diary, ui) = (Diary::default(), ScriptedUi::new([said]));
     let calls = Step::call("risky", json!({"n": 1})).and_call("risky", json!({"n": 2}));
     let builder = Agent::builder(Scripted::new([calls, Step::text("done")]))
@@ -52,7 +58,7 @@ async fn s4_one_question_lists_every_call_and_every_asker() {
             .rule(Rule::parse(RuleKind::Ask, "risky").unwrap())
     };
     check(
-        Said::Yes,
+        PersonAnswer::Yes,
         register,
         expect![[r#"
         risky {"n":1} <- rule ask risky: the rule `ask risky` asks
@@ -75,7 +81,7 @@ async fn s4_one_question_lists_every_call_and_every_asker() {
 #[tokio::test]
 async fn s4_each_call_of_a_question_is_answered_separately() {
     check(
-        Said::Each(vec![false, true]),
+        PersonAnswer::Each(vec![false, true]),
         |builder| builder,
         expect![[r#"
         risky {"n":1} <- zone: zone `external` asks at level `standard`
@@ -96,7 +102,7 @@ async fn s4_each_call_of_a_question_is_answered_separately() {
 
 #[tokio::test]
 async fn s4_reason_of_a_no_reaches_the_model() {
-    check(Said::No("use the other one".into()), |builder| builder, expect![[r#"
+    check(PersonAnswer::No("use the other one".into()), |builder| builder, expect![[r#"
         risky {"n":1} <- zone: zone `external` asks at level `standard`
         risky {"n":2} <- zone: zone `external` asks at level `standard`
         --
@@ -112,7 +118,7 @@ async fn s4_reason_of_a_no_reaches_the_model() {
 
 #[tokio::test]
 async fn s4_answer_with_another_question_id_refuses() {
-    check(Said::WrongQuestion, |builder| builder, expect![[r#"
+    check(PersonAnswer::WrongQuestion, |builder| builder, expect![[r#"
         risky {"n":1} <- zone: zone `external` asks at level `standard`
         risky {"n":2} <- zone: zone `external` asks at level `standard`
         --
@@ -129,7 +135,7 @@ async fn s4_answer_with_another_question_id_refuses() {
 #[tokio::test]
 async fn s4_answer_with_wrong_digests_refuses() {
     check(
-        Said::WrongDigest,
+        PersonAnswer::WrongDigest,
         |builder| builder,
         expect![[r#"
         risky {"n":1} <- zone: zone `external` asks at level `standard`
@@ -149,7 +155,7 @@ async fn s4_answer_with_wrong_digests_refuses() {
 
 #[tokio::test]
 async fn s4_missing_answer_refuses() {
-    check(Said::Nothing, |builder| builder, expect![[r#"
+    check(PersonAnswer::Nothing, |builder| builder, expect![[r#"
         risky {"n":1} <- zone: zone `external` asks at level `standard`
         risky {"n":2} <- zone: zone `external` asks at level `standard`
         --
@@ -166,7 +172,7 @@ async fn s4_missing_answer_refuses() {
 #[tokio::test(start_paused = true)]
 async fn s4_answer_timeout_refuses() {
     let start = tokio::time::Instant::now();
-    check(Said::Silence, |builder| builder, expect![[r#"
+    check(PersonAnswer::Silence, |builder| builder, expect![[r#"
         risky {"n":1} <- zone: zone `external` asks at level `standard`
         risky {"n":2} <- zone: zone `external` asks at level `standard`
         --
@@ -183,7 +189,7 @@ async fn s4_answer_timeout_refuses() {
 
 #[tokio::test]
 async fn question_without_a_person_refuses_and_says_why() {
-    check(Said::Yes, |builder| builder.ui(cotter::hooks::ui::Headless), expect![[r#"
+    check(PersonAnswer::Yes, |builder| builder.ui(cotter::hooks::ui::Headless), expect![[r#"
         --
         --
         user: go
@@ -202,7 +208,7 @@ async fn answer_hook_may_answer_a_question_of_the_zone() {
         builder.answer(PermissionAsk, named("yes", |_: &Question| PermissionAnswer::Yes))
     };
     check(
-        Said::No("the person was asked".into()),
+        PersonAnswer::No("the person was asked".into()),
         yes,
         expect![[r#"
         --
@@ -230,7 +236,7 @@ async fn strictest_answer_of_two_hooks_wins() {
         )
     };
     check(
-        Said::Yes,
+        PersonAnswer::Yes,
         both,
         expect![[r#"
         --
@@ -254,7 +260,7 @@ async fn answer_hook_cannot_answer_a_question_of_a_gate_or_rule() {
         let asks = |_: &ToolPreEvent| Verdict::ask("sure?");
         builder.answer(PermissionAsk, yes()).on(ToolPre, named("gate", asks))
     };
-    check(Said::No("I was asked".into()), gate, expect![[r#"
+    check(PersonAnswer::No("I was asked".into()), gate, expect![[r#"
         risky {"n":1} <- zone: zone `external` asks at level `standard`; gate: sure?
         risky {"n":2} <- zone: zone `external` asks at level `standard`; gate: sure?
         --
@@ -269,7 +275,7 @@ async fn answer_hook_cannot_answer_a_question_of_a_gate_or_rule() {
     let rule = |builder: AgentBuilder| {
         builder.answer(PermissionAsk, yes()).rule(Rule::parse(RuleKind::Ask, "risky").unwrap())
     };
-    check(Said::No("I was asked".into()), rule, expect![[r#"
+    check(PersonAnswer::No("I was asked".into()), rule, expect![[r#"
         risky {"n":1} <- rule ask risky: the rule `ask risky` asks
         risky {"n":2} <- rule ask risky: the rule `ask risky` asks
         --
@@ -289,7 +295,7 @@ async fn permission_ask_gate_refuses_before_the_person_is_asked() {
         let gate = |_: &Question| Admission::block("no questions at night");
         builder.on(PermissionAsk, named("quiet", gate))
     };
-    check(Said::Yes, quiet, expect![[r#"
+    check(PersonAnswer::Yes, quiet, expect![[r#"
         --
         --
         user: go
@@ -304,7 +310,7 @@ async fn permission_ask_gate_refuses_before_the_person_is_asked() {
 /// Mode `auto` asks no person: a call that would ask is refused.
 #[tokio::test]
 async fn mode_auto_refuses_calls_that_would_ask() {
-    check(Said::Yes, |builder| builder.mode(Mode::Auto), expect![[r#"
+    check(PersonAnswer::Yes, |builder| builder.mode(Mode::Auto), expect![[r#"
         --
         --
         user: go

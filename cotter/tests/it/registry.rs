@@ -563,8 +563,8 @@ fn s2_looser_mode_or_level_of_any_origin_is_held() {
         format!("{held}; {}", agent.policy().level().as_str())
     };
     use Level::{Paranoid, Permissive, Standard, Strict};
-    type Said<'a> = &'a [(&'a str, Option<Level>)];
-    let cases: [(Said<'_>, &[&str], &str); 9] = [
+    type PersonAnswer<'a> = &'a [(&'a str, Option<Level>)];
+    let cases: [(PersonAnswer<'_>, &[&str], &str); 9] = [
         // No level was set before.
         (&[("user", Some(Permissive))], &[], "new: level `permissive`; standard"),
         (&[("user", Some(Strict))], &[], "applied; strict"),

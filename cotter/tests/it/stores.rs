@@ -17,7 +17,7 @@ use cotter::{
     permission::Zone,
 };
 use cotter_test::{
-    Diary, Recording, Said, Scripted, ScriptedUi, Step, ending, fresh, probe, transcript,
+    Diary, PersonAnswer, Recording, Scripted, ScriptedUi, Step, ending, fresh, probe, transcript,
 };
 use expect_test::expect;
 use proptest::prelude::*;
@@ -63,7 +63,7 @@ fn builder(diary: &Diary) -> cotter::AgentBuilder {
         UserPromptSubmitChange::Prompt(prompt.prompt.to_uppercase())
     };
     Agent::builder(Scripted::new(script))
-        .ui(ScriptedUi::new([Said::No("no".into())]))
+        .ui(ScriptedUi::new([PersonAnswer::No("no".into())]))
         .tool(echo())
         .tool(probe("risky", Zone::External, diary))
         .observe(SessionStart, named("note", note))

@@ -26,7 +26,7 @@ const TAIL_BYTES: u64 = 16 * 1024;
 
 /// The reason for ending a process that was started before a secret was read.
 const READ_SECRET: &str = "it could reach beyond this machine, and was ended when a secret was read in \
-                           this session; starting it again asks";
+                           this session; starting it again needs approval";
 
 /// One process. Dropping it ends it and removes its log.
 pub(crate) struct BackgroundProcess {
@@ -34,7 +34,7 @@ pub(crate) struct BackgroundProcess {
     pub(crate) log: PathBuf,
     pub(crate) ended: watch::Receiver<Option<BackgroundEnd>>,
     sender: mpsc::UnboundedSender<LogMessage>,
-    listening: JoinHandle<()>,
+    reader: JoinHandle<()>,
     /// Cancelled when a secret is read, if the process could carry it out.
     secret: Option<CancellationToken>,
     /// Protected paths that did not exist at the start and were not reported yet.
@@ -68,7 +68,7 @@ impl BackgroundEnd {
 
 impl Drop for BackgroundProcess {
     fn drop(&mut self) {
-        self.listening.abort();
+        self.reader.abort();
         let _ = fs::remove_file(&self.log);
     }
 }
@@ -86,13 +86,13 @@ impl BackgroundProcess {
             Ok(running) => running,
             Err(cause) => {
                 let _ = fs::remove_file(&log);
-                return Err(bash::not_started(cause));
+                return Err(bash::start_error(cause));
             }
         };
         let (sender, messages) = mpsc::unbounded_channel();
         let (end, ended) = watch::channel(None);
         let watched = secret.clone();
-        let listening = tokio::spawn(async move {
+        let reader = tokio::spawn(async move {
             let status = listen(running, file, messages, watched).await;
             end.send_replace(Some(status));
         });
@@ -102,7 +102,7 @@ impl BackgroundProcess {
             log,
             ended,
             sender,
-            listening,
+            reader,
             secret,
             absent,
             is_end_reported: false,
@@ -143,17 +143,17 @@ impl BackgroundProcess {
     /// The unreported news: protected paths created while it runs, or the remarks about its end.
     pub(crate) fn news(&mut self, name: &str) -> Vec<String> {
         if let Some(end) = &*self.ended.borrow() {
-            let first = !std::mem::replace(&mut self.is_end_reported, true);
-            let remarks = end.remarks.iter().filter(|_| first);
+            let is_first_report = !std::mem::replace(&mut self.is_end_reported, true);
+            let remarks = end.remarks.iter().filter(|_| is_first_report);
             return remarks.map(|remark| with_name(name, remark)).collect();
         }
-        let is_there = |path: &mut PathBuf| path.symlink_metadata().is_ok();
-        let created = self.absent.extract_if(.., is_there);
+        let exists = |path: &mut PathBuf| path.symlink_metadata().is_ok();
+        let created = self.absent.extract_if(.., exists);
         let describe = |path: PathBuf| {
             let path = path.display();
             let text = format!(
-                "{path}, which decides what runs later and was not approved, came to be while it \
-                 runs: it is taken away when the process ends; look at it before you use it"
+                "{path}, which decides what runs later and was not approved, was created while it \
+                 runs: it is removed when the process ends; check it before you use it"
             );
             with_name(name, &text)
         };
@@ -161,8 +161,8 @@ impl BackgroundProcess {
     }
 }
 
-fn with_name(name: &str, what: &str) -> String {
-    format!("background process `{name}`: {what}")
+fn with_name(name: &str, text: &str) -> String {
+    format!("background process `{name}`: {text}")
 }
 
 /// Writes the output of a process to its log until it ends, and returns its end.
@@ -177,8 +177,8 @@ async fn listen(
     loop {
         let chunk = tokio::select! {
             biased;
-            Some(word) = messages.recv() => {
-                match word {
+            Some(message) = messages.recv() => {
+                match message {
                     LogMessage::Stop => running.end(),
                     LogMessage::Approved(paths) => running.approve(&paths),
                 }
@@ -196,11 +196,11 @@ async fn listen(
         let _ = log.write_all(&chunk.bytes[..length]);
         if !full && length < chunk.bytes.len() {
             full = true;
-            let _ = log.write_all(b"\n[the log is full; what follows is left out]\n");
+            let _ = log.write_all(b"\n[the log is full; further output is left out]\n");
         }
         room -= length as u64;
     }
-    let mut end = match running.ended().await {
+    let mut end = match running.wait_for_end().await {
         Err(cause) => BackgroundEnd { status: cause.to_string(), remarks: vec![] },
         Ok(ProcessEnd { exit, remarks }) => {
             let status = bash::describe_exit(exit).unwrap_or_else(|| "exit code 0".into());
@@ -213,7 +213,7 @@ async fn listen(
     end
 }
 
-/// Waits until a secret was read; forever if this does not matter.
+/// Waits until a secret was read; forever without a token.
 async fn secret_read(secret: Option<&CancellationToken>) {
     match secret {
         Some(secret) => secret.cancelled().await,
@@ -234,7 +234,7 @@ pub(crate) fn tail(log: &Path) -> String {
         } else {
             String::new()
         };
-        Ok(cut + &bash::shown(&bytes))
+        Ok(cut + &bash::to_text(&bytes))
     };
-    read().unwrap_or_else(|cause| format!("(its log cannot be read: {cause})"))
+    read().unwrap_or_else(|cause| format!("(cannot read its log: {cause})"))
 }

@@ -14,7 +14,7 @@ use cotter::{
     permission::{Zone, verdict::Power},
     registry::tool_hook::{ToolCheck, ToolHook},
 };
-use cotter_test::{Said, Scripted, ScriptedUi, Step};
+use cotter_test::{PersonAnswer, Scripted, ScriptedUi, Step};
 use serde_json::{Value, json};
 
 use super::kit::{Log, Played, assert_contains, call, play, safe, tool, touching};
@@ -92,7 +92,7 @@ pub(super) async fn no_post_hook_runs_for_a_refused_call() {
     let played = play([call("t"), Step::text("done")], |agent| {
         agent
             .tool(touching("t", &log, Zone::External))
-            .ui(ScriptedUi::new([Said::No("not today".into())]))
+            .ui(ScriptedUi::new([PersonAnswer::No("not today".into())]))
             .observe(ToolPost, move |_: &ToolPostEvent| post.add("post"))
             .observe(ToolRefused, move |_: &ToolRefusedEvent| refused.add("refused"))
     })
@@ -239,7 +239,7 @@ pub(super) async fn an_invalid_input_meets_no_hook() {
 
 pub(super) async fn approved_input_is_the_input_that_runs() {
     let log = Log::default();
-    let ui = ScriptedUi::new([Said::Yes]);
+    let ui = ScriptedUi::new([PersonAnswer::Yes]);
     let seen = log.clone();
     let step = Step::call("t", json!({"path": "draft"}));
     let played = play([step, Step::text("done")], |agent| {

@@ -14,7 +14,7 @@ use cotter::{
     },
     tool::ToolFuture,
 };
-use cotter_test::{Said, Scripted, ScriptedUi, Step};
+use cotter_test::{PersonAnswer, Scripted, ScriptedUi, Step};
 use serde_json::{Value, json};
 
 use super::kit::{Log, any_object, assert_contains, call, play, safe, tool, touching};
@@ -23,7 +23,7 @@ use super::kit::{Log, any_object, assert_contains, call, play, safe, tool, touch
 async fn decide_call(zone: Zone, build: impl FnOnce(AgentBuilder) -> AgentBuilder) -> &'static str {
     let log = Log::default();
     let played = play([call("t"), Step::text("done")], |agent| {
-        build(agent.tool(touching("t", &log, zone)).ui(ScriptedUi::new([Said::Yes])))
+        build(agent.tool(touching("t", &log, zone)).ui(ScriptedUi::new([PersonAnswer::Yes])))
     })
     .await;
     let (asked, ran) =
@@ -63,7 +63,7 @@ pub(super) async fn question_without_a_person_refuses() {
 pub(super) async fn unanswered_question_refuses() {
     let log = Log::default();
     let played = play([call("t"), Step::text("done")], |agent| {
-        agent.tool(touching("t", &log, Zone::External)).ui(ScriptedUi::new([Said::Silence]))
+        agent.tool(touching("t", &log, Zone::External)).ui(ScriptedUi::new([PersonAnswer::Silence]))
     })
     .await;
     assert_contains(
@@ -76,7 +76,7 @@ pub(super) async fn unanswered_question_refuses() {
 /// An input must be an object. Any other input is refused before a question.
 pub(super) async fn invalid_input_is_not_asked_about(input: Value) {
     let log = Log::default();
-    let ui = ScriptedUi::new([Said::Yes]);
+    let ui = ScriptedUi::new([PersonAnswer::Yes]);
     let played = play([Step::call("t", input), Step::text("done")], |agent| {
         agent.tool(touching("t", &log, Zone::External)).ui(ui.clone())
     })
@@ -89,7 +89,7 @@ pub(super) async fn answer_is_bound_to_the_shown_input() {
     let mut shown = vec![];
     for input in [r#"{"b":2,"a":1}"#, r#"{"a":1,"b":2}"#, r#"{"b":2,"a":1}"#] {
         let log = Log::default();
-        let ui = ScriptedUi::new([Said::Yes]);
+        let ui = ScriptedUi::new([PersonAnswer::Yes]);
         let step = Step::call("b", serde_json::from_str(input).expect("JSON"));
         play([step, Step::text("done")], |agent| {
             agent.tool(touching("b", &log, Zone::External)).ui(ui.clone())
@@ -108,7 +108,7 @@ pub(super) async fn answer_is_bound_to_the_shown_input() {
 pub(super) async fn a_name_decides_nothing(name: &str) {
     for (facts, asks) in [(Facts::unknown(), true), (Facts::zone(Zone::Safe), false)] {
         let log = Log::default();
-        let ui = ScriptedUi::new([Said::Yes]);
+        let ui = ScriptedUi::new([PersonAnswer::Yes]);
         play([call(name), Step::text("done")], |agent| {
             agent.tool(touching(name, &log, facts.zone)).ui(ui.clone())
         })
@@ -194,7 +194,7 @@ pub(super) async fn a_check_that_fails_refuses() {
 pub(super) async fn reason_of_a_no_reaches_the_model() {
     let log = Log::default();
     let played = play([call("write"), Step::text("done")], |agent| {
-        let ui = ScriptedUi::new([Said::No("use the other file".into())]);
+        let ui = ScriptedUi::new([PersonAnswer::No("use the other file".into())]);
         agent.tool(touching("write", &log, Zone::External)).ui(ui)
     })
     .await;
@@ -214,7 +214,7 @@ pub(super) async fn reason_of_a_no_reaches_the_model() {
 /// A call that a tool makes for the model is judged by its own facts.
 pub(super) async fn nested_call_is_decided_separately() {
     let log = Log::default();
-    let ui = ScriptedUi::new([Said::No("not her".into())]);
+    let ui = ScriptedUi::new([PersonAnswer::No("not her".into())]);
     let calls_tool = safe("call_tool", any_object(), |permit: Permit| async move {
         let input = permit.input();
         let name = input["name"].as_str().unwrap_or_default();
@@ -298,7 +298,8 @@ pub(super) async fn rules_over_files(patterns: &[&str], input: Value, matches: b
 /// A yes for the session covers the call that was shown; a different call asks again.
 pub(super) async fn session_answer_covers_the_shown_call() {
     let log = Log::default();
-    let ui = ScriptedUi::new([Said::YesForSession, Said::No("not that one".into())]);
+    let ui =
+        ScriptedUi::new([PersonAnswer::YesForSession, PersonAnswer::No("not that one".into())]);
     let write = |path: &str| Step::call("w", json!({"p": path}));
     let steps = [write("1"), write("1"), write("2"), Step::text("done")];
     let played = play(steps, |agent| {
@@ -318,7 +319,7 @@ pub(super) async fn session_answer_covers_the_shown_call() {
 /// An approval that was never given cannot be revoked, and an approval is revoked once.
 pub(super) async fn session_rule_is_revoked_once() {
     let log = Log::default();
-    let ui = ScriptedUi::new([Said::YesForSession]);
+    let ui = ScriptedUi::new([PersonAnswer::YesForSession]);
     let step = Step::call("w", json!({"p": "1"}));
     let agent = Agent::builder(Scripted::new([step, Step::text("done")]))
         .workspace(Workspace::new(Path::new("/srv/app")))
@@ -345,7 +346,7 @@ fn no_production() -> Guard {
 /// A call that a guard rejects does not run, and the model gets the guard's name and the reason.
 pub(super) async fn a_guard_rejects_and_is_named() {
     let log = Log::default();
-    let ui = ScriptedUi::new([Said::Yes]);
+    let ui = ScriptedUi::new([PersonAnswer::Yes]);
     let step = Step::call("fetch_page", json!({"url": "https://prod.example"}));
     let played = play([step, Step::text("done")], |agent| {
         agent

@@ -20,7 +20,7 @@ use cotter_files::{
     document::{Document, location::SettingsError},
     profile::{ActionHost, PostFuture, Profile, ProfileGrants, WebhookPoster},
 };
-use cotter_test::{Said, Scripted, ScriptedUi, Step};
+use cotter_test::{PersonAnswer, Scripted, ScriptedUi, Step};
 
 use super::kit::{Log, assert_contains, call, tool};
 
@@ -197,21 +197,21 @@ async fn run_with_approval(
 }
 
 pub(super) async fn yes_runs_the_call() {
-    let person = ScriptedUi::new([Said::Yes]);
+    let person = ScriptedUi::new([PersonAnswer::Yes]);
     let (ran, _) = run_with_approval("", &["send_email"], Some(person.clone())).await;
     assert_eq!(ran, ["send_email"]);
     assert_contains(&person.shown(), "the profile `audit` wants a person to approve this");
 }
 
 pub(super) async fn a_no_blocks_with_its_reason() {
-    let person = ScriptedUi::new([Said::No("not today".into())]);
+    let person = ScriptedUi::new([PersonAnswer::No("not today".into())]);
     let (ran, told) = run_with_approval("", &["send_email"], Some(person)).await;
     assert!(ran.is_empty());
     assert_contains(&told, "not today");
 }
 
 pub(super) async fn only_listed_tools_ask() {
-    let person = ScriptedUi::new([Said::Yes, Said::Yes]);
+    let person = ScriptedUi::new([PersonAnswer::Yes, PersonAnswer::Yes]);
     let tools = r#", "tools": ["send_*", "shell_execute"]"#;
     let calls = ["readFile", "send_email", "shell_execute"];
     let (ran, _) = run_with_approval(tools, &calls, Some(person.clone())).await;
@@ -220,7 +220,7 @@ pub(super) async fn only_listed_tools_ask() {
 }
 
 pub(super) async fn question_without_an_answer_refuses() {
-    let person = ScriptedUi::new([Said::Nothing]);
+    let person = ScriptedUi::new([PersonAnswer::Nothing]);
     let (ran, _) = run_with_approval("", &["send_email"], Some(person)).await;
     assert!(ran.is_empty());
     let (ran, told) = run_with_approval("", &["send_email"], None::<ScriptedUi>).await;
@@ -245,7 +245,7 @@ impl Ui for Late {
 }
 
 pub(super) async fn a_late_answer_is_waited_for() {
-    let person = Late(ScriptedUi::new([Said::Yes]));
+    let person = Late(ScriptedUi::new([PersonAnswer::Yes]));
     let (ran, _) = run_with_approval("", &["send_email"], Some(person)).await;
     assert_eq!(ran, ["send_email"]);
 }

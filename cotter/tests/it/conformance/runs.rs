@@ -17,7 +17,7 @@ use cotter::{
     named,
     permission::Zone,
 };
-use cotter_test::{Said, ScriptedUi, Step, transcript};
+use cotter_test::{PersonAnswer, ScriptedUi, Step, transcript};
 use futures_util::stream;
 use serde_json::json;
 use smol_str::SmolStr;
@@ -445,7 +445,7 @@ pub(super) async fn a_cut_reply_ends_its_step() {
 }
 
 pub(super) async fn question_and_answer_events_are_sent_once() {
-    for (said, yes) in [(Said::Yes, true), (Said::No("no".into()), false)] {
+    for (said, yes) in [(PersonAnswer::Yes, true), (PersonAnswer::No("no".into()), false)] {
         let log = Log::default();
         let played = play([call("t"), Step::text("done")], |agent| {
             agent.tool(touching("t", &log, Zone::External)).ui(ScriptedUi::new([said]))
