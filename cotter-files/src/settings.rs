@@ -632,8 +632,8 @@ mod tests {
         check(
             r#"{"permissions": {"allow": ["bash"]}}"#,
             expect![[r#"
-            error: settings.json:1:27: $.permissions.allow: allow rules in a project's settings
-            hint: a project may only tighten: this belongs in your own settings"#]],
+                error: settings.json:1:27: $.permissions.allow: `allow` rules are not allowed in a project's settings
+                hint: a project may only tighten: move this to your own settings"#]],
         );
         check(r#"{"permissions": {"allow": [], "deny": ["bash"]}}"#, expect!["read"]);
         for key in KEYS_CLOSED_TO_PROJECTS {
@@ -758,9 +758,7 @@ mod tests {
     fn l7_hook_tools_and_timeouts_are_read_strictly() {
         check_hooks(
             r#"{"session.end": [{"command": "x", "tools": ["read"]}]}"#,
-            expect![[
-                r#"error: settings.json:1:54: $.hooks["session.end"][0].tools: `session.end` is not about tools, so none can be named"#
-            ]],
+            expect![[r#"error: settings.json:1:54: $.hooks["session.end"][0].tools: `session.end` is not about tools, so `tools` is not allowed"#]],
         );
         check_hooks(
             r#"{"tool.pre": [{"command": "x", "timeoutMs": 0}]}"#,
@@ -776,9 +774,7 @@ mod tests {
         );
         check_hooks(
             r#"{"tool.pre": [{"command": "x", "env": ["A=B"]}]}"#,
-            expect![[
-                r#"error: settings.json:1:50: $.hooks["tool.pre"][0].env[0]: `A=B` is no variable's name"#
-            ]],
+            expect![[r#"error: settings.json:1:50: $.hooks["tool.pre"][0].env[0]: `A=B` is not the name of a variable"#]],
         );
         check_hooks(
             r#"{"tool.pre": [{"command": "x", "onFailure": "ignore"}]}"#,
@@ -807,7 +803,7 @@ mod tests {
                 &format!(r#"{{"providers": {{"lab": {{"apiKeyVariable": "{value}"}}}}}}"#),
                 expect![[r#"
                     error: settings.json:1:42: $.providers.lab.apiKeyVariable: expected the name of a variable, in capital letters
-                    hint: keep the key in a variable and name that: "apiKeyVariable": "LAB_API_KEY""#]],
+                    hint: put the key into a variable and name the variable: "apiKeyVariable": "LAB_API_KEY""#]I_KEY""#]I_KEY""#]I_KEY""#]I_KEY""#]],
             );
         }
     }
@@ -822,9 +818,7 @@ mod tests {
         );
         check(
             r#"{"providers": {"la/b": {}}}"#,
-            expect![[
-                r#"error: settings.json:1:16: $.providers["la/b"]: a provider's name has letters, digits, `.`, `_` and `-`"#
-            ]],
+            expect![[r#"error: settings.json:1:16: $.providers["la/b"]: a provider's name may have only letters, digits, `.`, `_` and `-`"#]],
         );
         check(
             r#"{"providers": {"lab": {"idleTimeoutMs": 0}}}"#,
@@ -1041,13 +1035,13 @@ mod tests {
             "{model: 1}",
             expect![[r#"
                 error: settings.json:1:2: $: expected a key in double quotes or `}`, found `model`
-                hint: keys stand in double quotes"#]],
+                hint: write keys in double quotes"#]],
         );
         check(
             "{'model': 1}",
             expect![[r#"
                 error: settings.json:1:2: $: expected a key in double quotes or `}`, found `'model'`
-                hint: strings stand in double quotes"#]],
+                hint: write strings in double quotes"#]],
         );
         check(
             "{\"model\": tru}",

@@ -95,7 +95,7 @@ mod tests {
         );
         check(
             &[(Severity::Repaired, 181), (Severity::Warning, 4)],
-            expect!["home/.claude: 181 repairs, 4 notes (`cotter doctor` tells each)"],
+            expect!["home/.claude: 181 repairs, 4 notes (`cotter doctor` lists them)"],
         );
         check(
             &[(Severity::Rejected, 7), (Severity::InPart, 1), (Severity::Repaired, 2)],
@@ -105,7 +105,7 @@ mod tests {
                 agents/rejected-1.md:2: why
                 agents/rejected-2.md:2: why
                 agents/rejected-3.md:2: why
-                home/.claude: 3 more not used, 2 repairs (`cotter doctor` tells each)"#]],
+                home/.claude: 3 more not used, 2 repairs (`cotter doctor` lists them)"#]],
         );
     }
 }

@@ -125,7 +125,7 @@ async fn c14_s2_session_loads_switches_and_unloads_a_space() {
         two (trusted, loaded)
           ["space:one/gate", "space:two/gate", "space:one/same", "space:two/same"]
         > /spaces load three
-        command "/spaces" failed: space `three` is not loaded: nobody trusts it (`cotter trust [T]/spaces/three` shows it and asks; `--trust=HASH` trusts it for one run)
+        command "/spaces" failed: cannot load space `three`: it is not trusted (`cotter trust [T]/spaces/three` shows it and asks; `--trust=HASH` trusts it for one run)
           ["space:one/gate", "space:two/gate", "space:one/same", "space:two/same"]
         > /spaces switch two
         space `one` is unloaded
@@ -136,14 +136,14 @@ async fn c14_s2_session_loads_switches_and_unloads_a_space() {
         space `one` is loaded until this run ends: 1 hook, 1 skill
           ["space:one/gate", "space:one/same"]
         > /spaces switch three
-        command "/spaces" failed: space `three` is not loaded: nobody trusts it (`cotter trust [T]/spaces/three` shows it and asks; `--trust=HASH` trusts it for one run)
+        command "/spaces" failed: cannot load space `three`: it is not trusted (`cotter trust [T]/spaces/three` shows it and asks; `--trust=HASH` trusts it for one run)
           ["space:one/gate", "space:one/same"]
         > /spaces switch nine
-        command "/spaces" failed: there is no space `nine` (`cotter spaces list` shows those there are)
+        command "/spaces" failed: there is no space `nine` (`cotter spaces list` shows the spaces)
           ["space:one/gate", "space:one/same"]
         > /spaces load one
         space `one` is loaded until this run ends: 1 hook
-        warning: space `one` changed since it was trusted: the hooks that were trusted stay, nothing else of it is used (`cotter trust [T]/spaces/one` shows how it stands)
+        warning: space `one` changed since it was trusted: its trusted hooks still apply, nothing else of it is used (`cotter trust [T]/spaces/one` shows the changes)
           ["space:one/gate"]
         > /spaces unload one
         space `one` is unloaded

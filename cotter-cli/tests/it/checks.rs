@@ -42,31 +42,31 @@ fn c9_folder_made_by_init_passes_every_check() {
         &world,
         ".cotter",
         expect![[r#"
-        $ agents check .cotter
-        exit 0
-        --- stdout
-        .cotter/agents/tester.md: ok
+            $ agents check .cotter
+            exit 0
+            --- stdout
+            .cotter/agents/tester.md: ok
 
-        looked at 1 agent: 1 ok
-        $ skills check .cotter
-        exit 0
-        --- stdout
-        .cotter/skills/house-style/SKILL.md: ok
+            checked 1 agent: 1 ok
+            $ skills check .cotter
+            exit 0
+            --- stdout
+            .cotter/skills/house-style/SKILL.md: ok
 
-        looked at 1 skill: 1 ok
-        $ commands check .cotter
-        exit 0
-        --- stdout
-        .cotter/commands/review.md: ok
+            checked 1 skill: 1 ok
+            $ commands check .cotter
+            exit 0
+            --- stdout
+            .cotter/commands/review.md: ok
 
-        looked at 1 command: 1 ok
-        $ hooks check .cotter
-        exit 0
-        --- stdout
-        .cotter/settings.json: ok
+            checked 1 command: 1 ok
+            $ hooks check .cotter
+            exit 0
+            --- stdout
+            .cotter/settings.json: ok
 
-        looked at 1 file of settings: 1 ok
-    "#]],
+            checked 1 file of settings: 1 ok
+        "#]],
     );
 }
 
@@ -85,19 +85,19 @@ fn b3_check_reads_a_claude_folder_in_its_dialect() {
             --- stdout
             .claude/agents/a.md: ok
 
-            looked at 1 agent: 1 ok
+            checked 1 agent: 1 ok
             $ skills check .claude
             exit 0
             --- stdout
             .claude/skills/one/SKILL.md: ok
 
-            looked at 1 skill: 1 ok
+            checked 1 skill: 1 ok
             $ commands check .claude
             exit 0
             --- stdout
             .claude/commands/fix.md: ok
 
-            looked at 1 command: 1 ok
+            checked 1 command: 1 ok
             $ hooks check .claude
             exit 0
             --- stdout
@@ -105,7 +105,7 @@ fn b3_check_reads_a_claude_folder_in_its_dialect() {
             .claude/settings.local.json: ok
               note      line 1: there is no event `PreToolUsed`: did you mean `PreToolUse`?
 
-            looked at 2 files of settings: 2 ok
+            checked 2 files of settings: 2 ok
         "#]],
     );
     each(
@@ -117,19 +117,19 @@ fn b3_check_reads_a_claude_folder_in_its_dialect() {
             --- stdout
             ./.claude/agents/a.md: ok
 
-            looked at 1 agent: 1 ok
+            checked 1 agent: 1 ok
             $ skills check .
             exit 0
             --- stdout
             ./.claude/skills/one/SKILL.md: ok
 
-            looked at 1 skill: 1 ok
+            checked 1 skill: 1 ok
             $ commands check .
             exit 0
             --- stdout
             ./.claude/commands/fix.md: ok
 
-            looked at 1 command: 1 ok
+            checked 1 command: 1 ok
             $ hooks check .
             exit 0
             --- stdout
@@ -137,7 +137,7 @@ fn b3_check_reads_a_claude_folder_in_its_dialect() {
             ./.claude/settings.local.json: ok
               note      line 1: there is no event `PreToolUsed`: did you mean `PreToolUse`?
 
-            looked at 2 files of settings: 2 ok
+            checked 2 files of settings: 2 ok
         "#]],
     );
 }
@@ -159,20 +159,20 @@ fn b3_check_finds_plugin_files_by_the_manifest() {
             --- stdout
             plug/agents/a.md: ok
 
-            looked at 1 agent: 1 ok
+            checked 1 agent: 1 ok
             $ skills check plug
             exit 0
             --- stdout
             plug/skills/one/SKILL.md: ok
 
-            looked at 1 skill: 1 ok
+            checked 1 skill: 1 ok
             $ commands check plug
             exit 0
             --- stdout
             plug/commands/fix.md: ok
             plug/more/extra.md: ok
 
-            looked at 2 commands: 2 ok
+            checked 2 commands: 2 ok
             $ hooks check plug
             exit 1
             --- stdout
@@ -180,7 +180,7 @@ fn b3_check_finds_plugin_files_by_the_manifest() {
               rejected  line 2: expected an object, found a list
             plug/on.json: ok
 
-            looked at 2 hooks: 1 ok, 1 rejected
+            checked 2 hooks: 1 ok, 1 rejected
         "#]],
     );
     let market = filled("market/plugins/one");
@@ -191,22 +191,22 @@ fn b3_check_finds_plugin_files_by_the_manifest() {
     market.check(
         &["agents", "check", "market"],
         expect![[r#"
-        exit 0
-        --- stdout
-        market/plugins/one/agents/a.md: ok
+            exit 0
+            --- stdout
+            market/plugins/one/agents/a.md: ok
 
-        looked at 1 agent: 1 ok
-    "#]],
+            checked 1 agent: 1 ok
+        "#]],
     );
     market.check(
         &["agents", "check", "market/groups"],
         expect![[r#"
-        exit 0
-        --- stdout
-        market/groups/two/b.md: ok
+            exit 0
+            --- stdout
+            market/groups/two/b.md: ok
 
-        looked at 1 agent: 1 ok
-    "#]],
+            checked 1 agent: 1 ok
+        "#]],
     );
 }
 
@@ -222,61 +222,61 @@ fn c14_check_reads_a_space_alone_and_inside_its_project() {
         &world,
         ".cotter",
         expect![[r#"
-        $ agents check .cotter
-        exit 0
-        --- stdout
-        .cotter/spaces/deploy/agents/a.md: ok
+            $ agents check .cotter
+            exit 0
+            --- stdout
+            .cotter/spaces/deploy/agents/a.md: ok
 
-        looked at 1 agent: 1 ok
-        $ skills check .cotter
-        exit 0
-        --- stdout
-        .cotter/spaces/deploy/skills/one/SKILL.md: ok
+            checked 1 agent: 1 ok
+            $ skills check .cotter
+            exit 0
+            --- stdout
+            .cotter/spaces/deploy/skills/one/SKILL.md: ok
 
-        looked at 1 skill: 1 ok
-        $ commands check .cotter
-        exit 0
-        --- stdout
-        .cotter/spaces/deploy/commands/fix.md: ok
+            checked 1 skill: 1 ok
+            $ commands check .cotter
+            exit 0
+            --- stdout
+            .cotter/spaces/deploy/commands/fix.md: ok
 
-        looked at 1 command: 1 ok
-        $ hooks check .cotter
-        exit 0
-        --- stdout
-        .cotter/spaces/deploy/hooks/one.yaml: ok
+            checked 1 command: 1 ok
+            $ hooks check .cotter
+            exit 0
+            --- stdout
+            .cotter/spaces/deploy/hooks/one.yaml: ok
 
-        looked at 1 hook: 1 ok
-    "#]],
+            checked 1 hook: 1 ok
+        "#]],
     );
     each(
         &world,
         ".cotter/spaces/deploy",
         expect![[r#"
-        $ agents check .cotter/spaces/deploy
-        exit 0
-        --- stdout
-        .cotter/spaces/deploy/agents/a.md: ok
+            $ agents check .cotter/spaces/deploy
+            exit 0
+            --- stdout
+            .cotter/spaces/deploy/agents/a.md: ok
 
-        looked at 1 agent: 1 ok
-        $ skills check .cotter/spaces/deploy
-        exit 0
-        --- stdout
-        .cotter/spaces/deploy/skills/one/SKILL.md: ok
+            checked 1 agent: 1 ok
+            $ skills check .cotter/spaces/deploy
+            exit 0
+            --- stdout
+            .cotter/spaces/deploy/skills/one/SKILL.md: ok
 
-        looked at 1 skill: 1 ok
-        $ commands check .cotter/spaces/deploy
-        exit 0
-        --- stdout
-        .cotter/spaces/deploy/commands/fix.md: ok
+            checked 1 skill: 1 ok
+            $ commands check .cotter/spaces/deploy
+            exit 0
+            --- stdout
+            .cotter/spaces/deploy/commands/fix.md: ok
 
-        looked at 1 command: 1 ok
-        $ hooks check .cotter/spaces/deploy
-        exit 0
-        --- stdout
-        .cotter/spaces/deploy/hooks/one.yaml: ok
+            checked 1 command: 1 ok
+            $ hooks check .cotter/spaces/deploy
+            exit 0
+            --- stdout
+            .cotter/spaces/deploy/hooks/one.yaml: ok
 
-        looked at 1 hook: 1 ok
-    "#]],
+            checked 1 hook: 1 ok
+        "#]],
     );
 }
 
@@ -295,19 +295,19 @@ fn c9_check_reads_a_collection_as_the_requested_kind() {
               rejected  it has neither a front matter nor a `body`
             many/b/fine.md: ok
 
-            looked at 2 agents: 1 ok, 1 rejected
+            checked 2 agents: 1 ok, 1 rejected
         "#]],
     );
     world.write("project/hooky/one.yaml", HOOK);
     world.check(
         &["hooks", "check", "hooky"],
         expect![[r#"
-        exit 0
-        --- stdout
-        hooky/one.yaml: ok
+            exit 0
+            --- stdout
+            hooky/one.yaml: ok
 
-        looked at 1 hook: 1 ok
-    "#]],
+            checked 1 hook: 1 ok
+        "#]],
     );
     world.write("project/other/compose.yaml", "services: {}\n");
     each(
@@ -320,26 +320,26 @@ fn c9_check_reads_a_collection_as_the_requested_kind() {
             other/compose.yaml: rejected
               rejected  it has neither a front matter nor a `body`
 
-            looked at 1 agent: 1 rejected
+            checked 1 agent: 1 rejected
             $ skills check other
             exit 1
             --- stdout
             other/compose.yaml: rejected
               rejected  it has neither a front matter nor a `body`
 
-            looked at 1 skill: 1 rejected
+            checked 1 skill: 1 rejected
             $ commands check other
             exit 0
             --- stdout
-            there are no commands in other
+            no commands found in other
 
-            hint: looked for `commands/*.md` of this folder, or of a `.cotter`, `.claude`, `.agents`, plugin or space in it
+            hint: expected `commands/*.md` of this folder, or of a `.cotter`, `.claude`, `.agents`, plugin or space in it
             $ hooks check other
             exit 0
             --- stdout
-            there are no hooks in other
+            no hooks found in other
 
-            hint: looked for `settings.json` and `hooks/*.yaml` of a `.cotter`, settings of a `.claude`, `hooks/hooks.json` of a plugin, `hooks/*.yaml` of a space
+            hint: expected `settings.json` and `hooks/*.yaml` of a `.cotter`, settings of a `.claude`, `hooks/hooks.json` of a plugin, `hooks/*.yaml` of a space
         "#]],
     );
 }
@@ -351,31 +351,31 @@ fn c9_check_without_matches_says_which_files_it_expects() {
         &world,
         "src",
         expect![[r#"
-        $ agents check src
-        exit 0
-        --- stdout
-        there are no agents in src
+            $ agents check src
+            exit 0
+            --- stdout
+            no agents found in src
 
-        hint: looked for `agents/*.md`, `*.yaml` and `agents/NAME/agent.json` of this folder, or of a `.cotter`, `.claude`, `.agents`, plugin or space in it
-        $ skills check src
-        exit 0
-        --- stdout
-        there are no skills in src
+            hint: expected `agents/*.md`, `*.yaml` and `agents/NAME/agent.json` of this folder, or of a `.cotter`, `.claude`, `.agents`, plugin or space in it
+            $ skills check src
+            exit 0
+            --- stdout
+            no skills found in src
 
-        hint: looked for `skills/NAME/SKILL.md`, `skills/*.md` and `*.yaml` of this folder, or of a `.cotter`, `.claude`, `.agents`, plugin or space in it
-        $ commands check src
-        exit 0
-        --- stdout
-        there are no commands in src
+            hint: expected `skills/NAME/SKILL.md`, `skills/*.md` and `*.yaml` of this folder, or of a `.cotter`, `.claude`, `.agents`, plugin or space in it
+            $ commands check src
+            exit 0
+            --- stdout
+            no commands found in src
 
-        hint: looked for `commands/*.md` of this folder, or of a `.cotter`, `.claude`, `.agents`, plugin or space in it
-        $ hooks check src
-        exit 0
-        --- stdout
-        there are no hooks in src
+            hint: expected `commands/*.md` of this folder, or of a `.cotter`, `.claude`, `.agents`, plugin or space in it
+            $ hooks check src
+            exit 0
+            --- stdout
+            no hooks found in src
 
-        hint: looked for `settings.json` and `hooks/*.yaml` of a `.cotter`, settings of a `.claude`, `hooks/hooks.json` of a plugin, `hooks/*.yaml` of a space
-    "#]],
+            hint: expected `settings.json` and `hooks/*.yaml` of a `.cotter`, settings of a `.claude`, `hooks/hooks.json` of a plugin, `hooks/*.yaml` of a space
+        "#]],
     );
     world.check(
         &["agents", "check", "src", "--json"],
@@ -399,29 +399,29 @@ fn c9_check_reads_a_single_file_as_the_requested_kind() {
             exit 0
             --- stdout
             README.md: ok
-              note      it has no `description`: the model sees its name only
+              note      it has no `description`: the model sees only its name
 
-            looked at 1 agent: 1 ok
+            checked 1 agent: 1 ok
             $ skills check README.md
             exit 0
             --- stdout
             README.md: ok
-              note      it has no front matter: only its name calls it
+              note      it has no front matter: it is used only if it is named
 
-            looked at 1 skill: 1 ok
+            checked 1 skill: 1 ok
             $ commands check README.md
             exit 0
             --- stdout
             README.md: ok
 
-            looked at 1 command: 1 ok
+            checked 1 command: 1 ok
             $ hooks check README.md
             exit 1
             --- stdout
             README.md: rejected
               rejected  line 1: $: expected an object, found `#`
 
-            looked at 1 file of settings: 1 rejected
+            checked 1 file of settings: 1 rejected
         "#]],
     );
     each(
@@ -434,28 +434,28 @@ fn c9_check_reads_a_single_file_as_the_requested_kind() {
             a.txt: rejected
               rejected  agents are files whose name ends in `.md` or `.yaml`, or is `agent.json`
 
-            looked at 1 agent: 1 rejected
+            checked 1 agent: 1 rejected
             $ skills check a.txt
             exit 1
             --- stdout
             a.txt: rejected
               rejected  skills are files whose name ends in `.md` or `.yaml`
 
-            looked at 1 skill: 1 rejected
+            checked 1 skill: 1 rejected
             $ commands check a.txt
             exit 1
             --- stdout
             a.txt: rejected
               rejected  commands are files whose name ends in `.md`
 
-            looked at 1 command: 1 rejected
+            checked 1 command: 1 rejected
             $ hooks check a.txt
             exit 1
             --- stdout
             a.txt: rejected
               rejected  line 1: $: expected an object, found `one`
 
-            looked at 1 file of settings: 1 rejected
+            checked 1 file of settings: 1 rejected
         "#]],
     );
     each(
@@ -467,38 +467,38 @@ fn c9_check_reads_a_single_file_as_the_requested_kind() {
             --- stdout
             x.json: ok
 
-            looked at 1 profile: 1 ok
+            checked 1 profile: 1 ok
             $ skills check x.json
             exit 1
             --- stdout
             x.json: rejected
               rejected  skills are files whose name ends in `.md` or `.yaml`
 
-            looked at 1 skill: 1 rejected
+            checked 1 skill: 1 rejected
             $ commands check x.json
             exit 1
             --- stdout
             x.json: rejected
               rejected  commands are files whose name ends in `.md`
 
-            looked at 1 command: 1 rejected
+            checked 1 command: 1 rejected
             $ hooks check x.json
             exit 0
             --- stdout
             x.json: ok
 
-            looked at 1 file of settings: 1 ok
+            checked 1 file of settings: 1 ok
         "#]],
     );
     world.check(
         &["hooks", "check", ".claude/settings.json"],
         expect![[r#"
-        exit 0
-        --- stdout
-        .claude/settings.json: ok
+            exit 0
+            --- stdout
+            .claude/settings.json: ok
 
-        looked at 1 file of settings: 1 ok
-    "#]],
+            checked 1 file of settings: 1 ok
+        "#]],
     );
 }
 
@@ -529,7 +529,7 @@ fn c9_check_reports_unknown_tools_in_both_spellings() {
             agents/p/agent.json: ok
               note      line 3: there is no tool `bsah` here; did you mean `bash`?
 
-            looked at 2 agents, 1 profile: 3 ok
+            checked 2 agents, 1 profile: 3 ok
         "#]],
     );
     world.check(&["agents", "check", "agents", "--json"], expect![[r#"
@@ -563,25 +563,25 @@ fn b3_check_recognises_claude_settings_under_any_file_name() {
         --- stdout
         .claude/hooks/examples/settings-small.json: ok
 
-        looked at 1 file of settings: 1 ok
+        checked 1 file of settings: 1 ok
         exit 0
         --- stdout
         guard.json: in part
           not used  line 1: handlers `agent` are not honoured yet: this gate fails each time
 
-        looked at 1 file of settings: 1 in part
+        checked 1 file of settings: 1 in part
         exit 0
         --- stdout
         trees.json: ok
-          note      line 1: hooks at `WorktreeCreate` are not honoured: no worktrees are made
+          note      line 1: hooks at `WorktreeCreate` are not honoured: no worktrees are created
 
-        looked at 1 file of settings: 1 ok
+        checked 1 file of settings: 1 ok
         exit 1
         --- stdout
         .cotter/settings.json: rejected
           rejected  line 1: $.hooks.PreToolUse: there is no point `PreToolUse`; what Claude Code calls so is `tool.pre` here
 
-        looked at 1 file of settings: 1 rejected
+        checked 1 file of settings: 1 rejected
     "#]].assert_eq(&shown.concat());
 }
 
@@ -599,37 +599,37 @@ fn c9_check_accepts_equal_names_within_a_collection() {
         &world,
         "collection",
         expect![[r#"
-        $ agents check collection
-        exit 0
-        --- stdout
-        collection/agents/a/one.md: ok
-        collection/agents/b/one.md: ok
-          note      the subagent `A` is in collection/agents/a/one.md too: loaded together, that one is used
+            $ agents check collection
+            exit 0
+            --- stdout
+            collection/agents/a/one.md: ok
+            collection/agents/b/one.md: ok
+              note      collection/agents/a/one.md also defines the subagent `A`; if both are loaded, that file is used
 
-        looked at 2 agents: 2 ok
-        $ skills check collection
-        exit 0
-        --- stdout
-        collection/skills/a/one/SKILL.md: ok
-        collection/skills/b/one/SKILL.md: ok
-          note      line 4: `allowed-tools` allows nothing here: rules in your settings do
-          note      the skill `one` is in collection/skills/a/one/SKILL.md too: loaded together, that one is used
+            checked 2 agents: 2 ok
+            $ skills check collection
+            exit 0
+            --- stdout
+            collection/skills/a/one/SKILL.md: ok
+            collection/skills/b/one/SKILL.md: ok
+              note      line 4: `allowed-tools` has no effect here: use `allow` rules in your settings
+              note      collection/skills/a/one/SKILL.md also defines the skill `one`; if both are loaded, that file is used
 
-        looked at 2 skills: 2 ok
-        $ commands check collection
-        exit 0
-        --- stdout
-        collection/commands/a/fix.md: repaired
-          repaired  line 2: it is not YAML; read with its values in quotes
-          note      line 3: `allowed-tools` allows nothing here: rules in your settings do
+            checked 2 skills: 2 ok
+            $ commands check collection
+            exit 0
+            --- stdout
+            collection/commands/a/fix.md: repaired
+              repaired  line 2: it is not YAML; read with its values in quotes
+              note      line 3: `allowed-tools` has no effect here: use `allow` rules in your settings
 
-        looked at 1 command: 1 repaired
-        $ hooks check collection
-        exit 0
-        --- stdout
-        there are no hooks in collection
+            checked 1 command: 1 repaired
+            $ hooks check collection
+            exit 0
+            --- stdout
+            no hooks found in collection
 
-        hint: looked for `settings.json` and `hooks/*.yaml` of a `.cotter`, settings of a `.claude`, `hooks/hooks.json` of a plugin, `hooks/*.yaml` of a space
-    "#]],
+            hint: expected `settings.json` and `hooks/*.yaml` of a `.cotter`, settings of a `.claude`, `hooks/hooks.json` of a plugin, `hooks/*.yaml` of a space
+        "#]],
     );
 }

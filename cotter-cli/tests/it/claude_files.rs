@@ -125,19 +125,19 @@ fn b3_s8_untrusted_claude_folder_runs_nothing() {
             ran "bash" "prod\n"
             ran "bash" "test\n"
             ran "read" "     1\tsecret\n"
-            warning: nothing of [T]/project/.claude runs: nobody trusts it yet (`cotter trust` shows it)
+            warning: nothing of [T]/project/.claude runs: it is not trusted yet (`cotter trust` shows it)
         "#]],
     );
     let script = world.script(r#"{"text": "done"}"#);
     world.check(
         &["-p", "--script", &script, "/parcels now"],
         expect![[r#"
-        exit 0
-        --- stdout
-        done
-        --- stderr
-        warning: nothing of [T]/project/.claude runs: nobody trusts it yet (`cotter trust` shows it)
-    "#]],
+            exit 0
+            --- stdout
+            done
+            --- stderr
+            warning: nothing of [T]/project/.claude runs: it is not trusted yet (`cotter trust` shows it)
+        "#]],
     );
     assert!(!world.path("project/ran.txt").exists(), "nothing ran");
     // At a terminal, a person is asked for trust only on request.
@@ -149,8 +149,8 @@ fn b3_s8_untrusted_claude_folder_runs_nothing() {
     world.check(&["-p", "--require-trust", "--script", &script, "go"], expect![[r#"
         exit 3
         --- stderr
-        error: not all that the project brings is trusted
-          caused by: nothing of [T]/project/.claude runs: nobody trusts it yet (`cotter trust` shows it)
+        error: a source of the project is not trusted
+          caused by: nothing of [T]/project/.claude runs: it is not trusted yet (`cotter trust` shows it)
 
         hint: `cotter trust` shows it and asks; `--trust=HASH` trusts it for one run
     "#]]);
@@ -184,7 +184,7 @@ fn b3_trusted_python_and_shell_hooks_give_their_verdicts() {
                            39 bytes  agents/tracker.md
                            37 bytes  commands/track.md
                           275 bytes  hooks/guard.py
-              runs         73 bytes  hooks/no-prod.sh
+              exec         73 bytes  hooks/no-prod.sh
                           750 bytes  settings.json
                            74 bytes  skills/parcels/SKILL.md
         "#]],
@@ -194,13 +194,13 @@ fn b3_trusted_python_and_shell_hooks_give_their_verdicts() {
         &world,
         &[],
         expect![[r#"
-        refused "guard": "b.txt is closed"
-        ran "write" "created new.txt, 1 line"
-        refused "no-prod": "not in production"
-        ran "bash" "test\n"
-        refused "rule deny Read(./secret.txt)": "the rule `deny Read(./secret.txt)` denies it"
-        warning: [T]/project/.claude/settings.json:5: rule `WebFetch(domain:`: `(` without `)` at the end: it holds for every call of `WebFetch`
-    "#]],
+            refused "guard": "b.txt is closed"
+            ran "write" "created new.txt, 1 line"
+            refused "no-prod": "not in production"
+            ran "bash" "test\n"
+            refused "rule deny Read(./secret.txt)": "the rule `deny Read(./secret.txt)` denies it"
+            warning: [T]/project/.claude/settings.json:5: rule `WebFetch(domain:`: `(` without `)` at the end: it applies to every call of `WebFetch`
+        "#]],
     );
     assert!(world.path("project/ran.txt").exists(), "the hook after tools ran");
     let list = world.output(&["hooks", "list"]).stdout;
@@ -221,7 +221,7 @@ fn b3_trusted_python_and_shell_hooks_give_their_verdicts() {
         deny  WebFetch            project, [T]/project/.claude/settings.json:5:36
         ask   Bash(git push:*)    project, [T]/project/.claude/settings.json:6:13
         --- stderr
-        warning: [T]/project/.claude/settings.json:5: rule `WebFetch(domain:`: `(` without `)` at the end: it holds for every call of `WebFetch`
+        warning: [T]/project/.claude/settings.json:5: rule `WebFetch(domain:`: `(` without `)` at the end: it applies to every call of `WebFetch`
     "#]]);
 }
 
@@ -235,13 +235,13 @@ fn b3_s6_claude_folder_changed_after_trust_blocks_the_calls_it_guards() {
         &world,
         &[],
         expect![[r#"
-            refused "guard": "[T]/project/.claude is not as it was trusted: `cotter trust` shows the difference"
-            refused "guard": "[T]/project/.claude is not as it was trusted: `cotter trust` shows the difference"
-            refused "no-prod": "[T]/project/.claude is not as it was trusted: `cotter trust` shows the difference"
-            refused "no-prod": "[T]/project/.claude is not as it was trusted: `cotter trust` shows the difference"
+            refused "guard": "[T]/project/.claude changed since it was trusted: `cotter trust` shows the difference"
+            refused "guard": "[T]/project/.claude changed since it was trusted: `cotter trust` shows the difference"
+            refused "no-prod": "[T]/project/.claude changed since it was trusted: `cotter trust` shows the difference"
+            refused "no-prod": "[T]/project/.claude changed since it was trusted: `cotter trust` shows the difference"
             refused "rule deny Read(./secret.txt)": "the rule `deny Read(./secret.txt)` denies it"
-            warning: [T]/project/.claude changed since it was trusted: its rules stay, its hooks refuse what they would judge until it is trusted anew, nothing else of it runs (`cotter trust` shows how it changed)
-            warning: [T]/project/.claude/settings.json:5: rule `WebFetch(domain:`: `(` without `)` at the end: it holds for every call of `WebFetch`
+            warning: [T]/project/.claude changed since it was trusted: its rules still apply, its hooks block every call that they match until it is trusted again, nothing else of it runs (`cotter trust` shows how it changed)
+            warning: [T]/project/.claude/settings.json:5: rule `WebFetch(domain:`: `(` without `)` at the end: it applies to every call of `WebFetch`
         "#]],
     );
     fs::remove_dir_all(world.path("project/.claude")).unwrap();
@@ -249,13 +249,13 @@ fn b3_s6_claude_folder_changed_after_trust_blocks_the_calls_it_guards() {
         &world,
         &[],
         expect![[r#"
-            refused "guard": "[T]/project/.claude cannot be held against what was trusted: cannot read [T]/project/.claude"
-            refused "guard": "[T]/project/.claude cannot be held against what was trusted: cannot read [T]/project/.claude"
-            refused "no-prod": "[T]/project/.claude cannot be held against what was trusted: cannot read [T]/project/.claude"
-            refused "no-prod": "[T]/project/.claude cannot be held against what was trusted: cannot read [T]/project/.claude"
+            refused "guard": "[T]/project/.claude cannot be compared with what was trusted: cannot read [T]/project/.claude"
+            refused "guard": "[T]/project/.claude cannot be compared with what was trusted: cannot read [T]/project/.claude"
+            refused "no-prod": "[T]/project/.claude cannot be compared with what was trusted: cannot read [T]/project/.claude"
+            refused "no-prod": "[T]/project/.claude cannot be compared with what was trusted: cannot read [T]/project/.claude"
             refused "rule deny Read(./secret.txt)": "the rule `deny Read(./secret.txt)` denies it"
-            warning: [T]/project/.claude was trusted, and is gone: its rules stay, its hooks refuse what they would judge until it is trusted anew, nothing else of it runs (`cotter untrust` forgets it)
-            warning: [T]/project/.claude/settings.json:5: rule `WebFetch(domain:`: `(` without `)` at the end: it holds for every call of `WebFetch`
+            warning: [T]/project/.claude was trusted, and is gone: its rules still apply, its hooks block every call that they match until it is trusted again, nothing else of it runs (`cotter untrust` removes the trust)
+            warning: [T]/project/.claude/settings.json:5: rule `WebFetch(domain:`: `(` without `)` at the end: it applies to every call of `WebFetch`
         "#]],
     );
 }
@@ -306,18 +306,18 @@ fn b3_cotter_command_wins_over_a_claude_command_of_the_same_name() {
     world.check(&["commands", "list"], expect![[r#"
         exit 0
         --- stdout
-        /compact   Sums up the conversation now; words after it say what matters: /compact [WORDS]  (embedder)
-        /name      Names this session, or tells its name: /name [TEXT]  (embedder)
-        /retry     Sends your last prompt again  (embedder)
-        /tools     Lists the tools the model may call  (embedder)
-        /skills    Lists the skills there are  (embedder)
-        /agents    Lists the subagents the model may call  (embedder)
-        /commands  Lists the commands there are  (embedder)
+        /compact   Summarise the conversation now; TEXT says what matters: /compact [TEXT]  (embedder)
+        /name      Name this session, or show its name: /name [TEXT]  (embedder)
+        /retry     Send your last prompt again  (embedder)
+        /tools     List the tools that the model may call  (embedder)
+        /skills    List the skills  (embedder)
+        /agents    List the subagents that the model may call  (embedder)
+        /commands  List the commands  (embedder)
         /spaces    Lists spaces, loads and unloads them: /spaces [load|unload|switch ID]  (embedder)
         /track     (project)
         --- stderr
-        warning: [T]/project/.claude/settings.json:5: rule `WebFetch(domain:`: `(` without `)` at the end: it holds for every call of `WebFetch`
-        warning: [T]/project/.claude/commands/track.md: the command `track` is already there, by project ([T]/project/.cotter (1))
+        warning: [T]/project/.claude/settings.json:5: rule `WebFetch(domain:`: `(` without `)` at the end: it applies to every call of `WebFetch`
+        warning: [T]/project/.claude/commands/track.md: the command `track` is already defined by project ([T]/project/.cotter (1))
     "#]]);
 }
 
@@ -347,7 +347,7 @@ fn b3_claude_home_folder_is_asked_about_once_or_reported_once_headless() {
         --- stdout
         done
         --- stderr
-        warning: what is in [T]/home/.claude and [T]/home/.agents is not used: `"claude": {"home": true}` in your settings says that it is, `false` that it never is
+        warning: the files in [T]/home/.claude and [T]/home/.agents are not used: set `"claude": {"home": true}` in your settings to use them, `false` to never use them
     "#]]);
     world.check(
         &run,
@@ -368,11 +368,11 @@ fn b3_claude_home_folder_is_asked_about_once_or_reported_once_headless() {
     screen.type_keys("y\n");
     expect![[r#"
         exit 0
-        Also use what is in [T]/home/.claude and [T]/home/.agents?
-          hooks     1, not confined: they may do what you may
+        Also use the files in [T]/home/.claude and [T]/home/.agents?
+          hooks     1, not confined: they have all your permissions
           rules     1 that allow, 1 that deny
           skills    2
-        It would be yours here too. The answer is kept in [T]/home/.config/cotter/settings.json.
+        They would count as your own. The answer is stored in [T]/home/.config/cotter/settings.json.
         [s]how all, [y]es, [n]o: maybe
         type s, y or n; s shows every hook, rule and server
         [s]how all, [y]es, [n]o: s
@@ -381,7 +381,7 @@ fn b3_claude_home_folder_is_asked_about_once_or_reported_once_headless() {
           allow Bash(git status)
           deny Read(./a.txt)
         [s]how all, [y]es, [n]o: y
-        warning: [T]/home/.claude/settings.json: the plugin `depot@shop` is switched on and not installed: nothing of it is used
+        warning: [T]/home/.claude/settings.json: the plugin `depot@shop` is enabled but not installed: nothing of it is used
         refused: write: no writing (echo-bafad5)
         done
     "#]].assert_eq(&screen.end(&world));
@@ -398,7 +398,7 @@ fn b3_claude_home_folder_is_asked_about_once_or_reported_once_headless() {
     // The question is not asked again; the answer also holds without a terminal.
     expect![[r#"
         exit 0
-        warning: [T]/home/.claude/settings.json: the plugin `depot@shop` is switched on and not installed: nothing of it is used
+        warning: [T]/home/.claude/settings.json: the plugin `depot@shop` is enabled but not installed: nothing of it is used
         refused: write: no writing (echo-bafad5)
         done
     "#]]
@@ -410,7 +410,7 @@ fn b3_claude_home_folder_is_asked_about_once_or_reported_once_headless() {
             --- stdout
             done
             --- stderr
-            warning: [T]/home/.claude/settings.json: the plugin `depot@shop` is switched on and not installed: nothing of it is used
+            warning: [T]/home/.claude/settings.json: the plugin `depot@shop` is enabled but not installed: nothing of it is used
             refused: write: no writing (echo-bafad5)
         "#]],
     );
@@ -423,7 +423,7 @@ fn b3_claude_home_folder_is_asked_about_once_or_reported_once_headless() {
             deny   Read(./a.txt)     user, [T]/home/.claude/settings.json:1:58
             allow  Bash(git status)  user, [T]/home/.claude/settings.json:1:28
             --- stderr
-            warning: [T]/home/.claude/settings.json: the plugin `depot@shop` is switched on and not installed: nothing of it is used
+            warning: [T]/home/.claude/settings.json: the plugin `depot@shop` is enabled but not installed: nothing of it is used
         "#]],
     );
 }
@@ -503,7 +503,7 @@ fn b3_plugin_named_in_settings_loads_all_its_parts() {
             --- stderr
             warning: [T]/plugins/depot/.claude-plugin/plugin.json:1: the server `odd` cannot be read: expected a string, found the number 7
             refused: write: b.txt is closed (guard)
-            refused: mcp__plugin_depot_hand__run {"command":"true"}: zone `external` asks at level `permissive`, and nobody is there to be asked; with `--ask` it is put to you on the terminal
+            refused: mcp__plugin_depot_hand__run {"command":"true"}: zone `external` asks at level `permissive`, and no person can be asked; `--ask` asks you on the terminal
             $ /depot:track 7
             exit 0
             --- stdout
@@ -553,7 +553,7 @@ fn b3_s6_project_plugin_needs_trust_and_is_checked_at_each_start() {
             --- stdout
             done
             --- stderr
-            warning: nothing of [T]/project/.agents runs: nobody trusts it yet (`cotter trust` shows it)
+            warning: nothing of [T]/project/.agents runs: it is not trusted yet (`cotter trust` shows it)
             refused: mcp__plugin_depot_hand__run: Unknown tool: mcp__plugin_depot_hand__run. There are: read, list, write, edit, glob, grep, fetch, bash, bash_background, ask_user, delegate, remember, recall, forget, invoke_skill, invoke_subagent. (scope)
             $ /depot:track 7
             exit 0
@@ -564,7 +564,7 @@ fn b3_s6_project_plugin_needs_trust_and_is_checked_at_each_start() {
 
             (rehearsal is an offline stand-in, not a model)
             --- stderr
-            warning: nothing of [T]/project/.agents runs: nobody trusts it yet (`cotter trust` shows it)
+            warning: nothing of [T]/project/.agents runs: it is not trusted yet (`cotter trust` shows it)
             $ list
             exit 0
             --- stdout
@@ -577,7 +577,7 @@ fn b3_s6_project_plugin_needs_trust_and_is_checked_at_each_start() {
             $ list
             exit 0
             --- stdout
-            no servers: name some in your settings, under `mcpServers`
+            no servers: add them to your settings, under `mcpServers`
         "#]],
     );
     trust(&world);
@@ -590,7 +590,7 @@ fn b3_s6_project_plugin_needs_trust_and_is_checked_at_each_start() {
             done
             --- stderr
             refused: write: b.txt is closed (guard, project)
-            refused: mcp__plugin_depot_hand__run {"command":"true"}: zone `external` asks at level `permissive`, and nobody is there to be asked; with `--ask` it is put to you on the terminal
+            refused: mcp__plugin_depot_hand__run {"command":"true"}: zone `external` asks at level `permissive`, and no person can be asked; `--ask` asks you on the terminal
             $ /depot:track 7
             exit 0
             --- stdout
@@ -627,8 +627,8 @@ fn b3_s6_project_plugin_needs_trust_and_is_checked_at_each_start() {
             --- stdout
             done
             --- stderr
-            warning: [T]/project/.agents changed since it was trusted: its rules stay, its hooks refuse what they would judge until it is trusted anew, nothing else of it runs (`cotter trust` shows how it changed)
-            refused: write: [T]/project/.agents is not as it was trusted: `cotter trust` shows the difference (guard, project)
+            warning: [T]/project/.agents changed since it was trusted: its rules still apply, its hooks block every call that they match until it is trusted again, nothing else of it runs (`cotter trust` shows how it changed)
+            refused: write: [T]/project/.agents changed since it was trusted: `cotter trust` shows the difference (guard, project)
             refused: mcp__plugin_depot_hand__run: Unknown tool: mcp__plugin_depot_hand__run. There are: read, list, write, edit, glob, grep, fetch, bash, bash_background, ask_user, delegate, remember, recall, forget, invoke_skill, invoke_subagent. (scope)
             $ /depot:track 7
             exit 0
@@ -639,7 +639,7 @@ fn b3_s6_project_plugin_needs_trust_and_is_checked_at_each_start() {
 
             (rehearsal is an offline stand-in, not a model)
             --- stderr
-            warning: [T]/project/.agents changed since it was trusted: its rules stay, its hooks refuse what they would judge until it is trusted anew, nothing else of it runs (`cotter trust` shows how it changed)
+            warning: [T]/project/.agents changed since it was trusted: its rules still apply, its hooks block every call that they match until it is trusted again, nothing else of it runs (`cotter trust` shows how it changed)
             $ list
             exit 0
             --- stdout
@@ -652,7 +652,7 @@ fn b3_s6_project_plugin_needs_trust_and_is_checked_at_each_start() {
             $ list
             exit 0
             --- stdout
-            no servers: name some in your settings, under `mcpServers`
+            no servers: add them to your settings, under `mcpServers`
         "#]],
     );
 }
@@ -677,15 +677,15 @@ fn b3_installed_plugin_is_used_only_if_enabled() {
     let shown = format!("{} broken\n{shown}", told["broken"]);
     expect![[r#"
         0 broken
-        {"name":"sources","rows":[{"what":"/etc/cotter/settings.json","state":"good","word":"not there","about":{"origin":["operator"]}},{"what":"[T]/home/.config/cotter/settings.json","state":"good","word":"used","about":{"origin":["user"]}},{"what":"[T]/home/.claude","state":"good","word":"used","about":{"origin":["user"]}},{"what":"[T]/home/.agents","state":"good","word":"used","about":{"origin":["user"]}}]}
+        {"name":"sources","rows":[{"what":"/etc/cotter/settings.json","state":"good","word":"not found","about":{"origin":["operator"]}},{"what":"[T]/home/.config/cotter/settings.json","state":"good","word":"used","about":{"origin":["user"]}},{"what":"[T]/home/.claude","state":"good","word":"used","about":{"origin":["user"]}},{"what":"[T]/home/.agents","state":"good","word":"used","about":{"origin":["user"]}}]}
         {"name":"plugins","rows":[{"what":"depot","state":"good","word":"used","about":{"folder":["[T]/home/.claude/plugins/cache/shop/depot/1.0.0"],"origin":["user"]}}]}
         {"name":"spaces","rows":[]}
         {"name":"profiles","rows":[]}
         {"name":"extensions","rows":[{"what":"[T]/home/.agents","state":"good","word":"user","about":{"skills":["label"]}},{"what":"[T]/home/.claude","state":"good","word":"user","about":{"skills":["weigh"]}},{"what":"[T]/home/.claude/plugins/cache/shop/depot/1.0.0","state":"good","word":"user","about":{"agents":["depot-tracker"],"commands":["depot:track"],"hook":["guard at tool.pre runs python3 ${CLAUDE_PLUGIN_ROOT}/scripts/guard.py"],"servers":["plugin_depot_hand"],"skills":["depot-weigh"]}},{"what":"[T]/home/.claude/settings.json","state":"good","word":"user","about":{"allows":["Bash(git status)"],"denies":["Read(./a.txt)"],"hook":["echo-bafad5 at tool.pre runs echo no writing >&2; exit 2"]}}]}
-        {"name":"not honoured","rows":[{"what":"[T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1","state":"note","word":"`lspServers` is not honoured","about":{}},{"what":"[T]/home/.claude/plugins/cache/shop/depot/1.0.0/skills/weigh/SKILL.md","state":"note","word":"it is called `depot-weigh` here, not `depot:weigh`","about":{}},{"what":"[T]/home/.claude/plugins/cache/shop/depot/1.0.0/more/agents/tracker.md","state":"note","word":"it is called `depot-tracker` here, not `depot:tracker`","about":{}}]}
-        {"name":"confinement","rows":[{"what":"commands of the agent","state":"note","word":"not confined: they may do what you may","about":{"sandbox":["off"]}},{"what":"hooks of the project","state":"note","word":"not confined: they may do what you may","about":{}},{"what":"servers","state":"note","word":"not confined: they may do what you may","about":{}},{"what":"your own hooks","state":"note","word":"not confined: they may do what you may","about":{}}]}
+        {"name":"not honoured","rows":[{"what":"[T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1","state":"note","word":"`lspServers` is not honoured","about":{}},{"what":"[T]/home/.claude/plugins/cache/shop/depot/1.0.0/skills/weigh/SKILL.md","state":"note","word":"its name here is `depot-weigh`, not `depot:weigh`","about":{}},{"what":"[T]/home/.claude/plugins/cache/shop/depot/1.0.0/more/agents/tracker.md","state":"note","word":"its name here is `depot-tracker`, not `depot:tracker`","about":{}}]}
+        {"name":"confinement","rows":[{"what":"commands of the agent","state":"note","word":"not confined: they have all your permissions","about":{"sandbox":["off"]}},{"what":"hooks of the project","state":"note","word":"not confined: they have all your permissions","about":{}},{"what":"servers","state":"note","word":"not confined: they have all your permissions","about":{}},{"what":"your own hooks","state":"note","word":"not confined: they have all your permissions","about":{}}]}
         {"name":"hooks in the last sessions","rows":[]}
-        {"name":"switches","rows":[{"what":"mode","state":"good","word":"ask","about":{}},{"what":"level","state":"good","word":"standard","about":{}},{"what":"the kernel's gates","state":"good","word":"nothing switches them off","about":{"gates":["project-roots, system-directories, own-files, protected-paths, destructive-commands, not-understood, secret-then-network, secret-reads"]}},{"what":"failures of hooks written for Claude Code","state":"good","word":"pass, and are told: `claudeHooks.onFailure` makes them block","about":{}}]}
+        {"name":"switches","rows":[{"what":"mode","state":"good","word":"ask","about":{}},{"what":"level","state":"good","word":"standard","about":{}},{"what":"kernel gates","state":"good","word":"cannot be switched off","about":{"gates":["project-roots, system-directories, own-files, protected-paths, destructive-commands, not-understood, secret-then-network, secret-reads"]}},{"what":"failures of hooks written for Claude Code","state":"good","word":"pass with a warning; `claudeHooks.onFailure` makes them block","about":{}}]}
     "#]].assert_eq(&world.plain(&shown));
 }
 
@@ -698,20 +698,20 @@ fn s3_plugin_inside_the_project_is_refused_in_user_settings() {
     world.check(&["hooks", "list"], expect![[r#"
         exit 1
         --- stderr
-        error: [T]/home/.config/cotter/settings.json:1:14: $.plugins[0]: `[T]/project/depot` lies in the project
+        error: [T]/home/.config/cotter/settings.json:1:14: $.plugins[0]: `[T]/project/depot` is inside the project
 
-        hint: what a repository brings is not yours; `.agents/plugins` is behind trust
+        hint: move it to `.agents/plugins` of the project, which is used if you trust it
     "#]]);
     world.settings(r#"{"plugins": ["depot"]}"#);
     world.check(
         &["hooks", "list"],
         expect![[r#"
-        exit 1
-        --- stderr
-        error: [T]/home/.config/cotter/settings.json:1:14: $.plugins[0]: `depot` is not a whole path
+            exit 1
+            --- stderr
+            error: [T]/home/.config/cotter/settings.json:1:14: $.plugins[0]: `depot` is not an absolute path
 
-        hint: begin it with `/` or `~/`
-    "#]],
+            hint: begin it with `/` or `~/`
+        "#]],
     );
 }
 
@@ -739,11 +739,11 @@ fn b3_doctor_lists_every_section() {
         exit 1
         --- stdout
         sources
-          ok      /etc/cotter/settings.json: not there  (origin operator)
+          ok      /etc/cotter/settings.json: not found  (origin operator)
           ok      [T]/home/.config/cotter/settings.json: used  (origin user)
-          note    [T]/home/.claude: not used: nobody was asked yet, see `claude.home` in settings  (origin user)
-          note    [T]/home/.agents: not used: nobody was asked yet, see `claude.home` in settings  (origin user)
-          note    with `claude.home` in settings: these would be used: hooks: 1, not confined: they may do what you may; rules: 1 that allow, 1 that deny; skills: 2
+          note    [T]/home/.claude: not used: not decided yet, see `claude.home` in settings  (origin user)
+          note    [T]/home/.agents: not used: not decided yet, see `claude.home` in settings  (origin user)
+          note    with `claude.home` in settings: these would be used: hooks: 1, not confined: they have all your permissions; rules: 1 that allow, 1 that deny; skills: 2
           ok      [T]/project/.claude: trusted  (origin project)
           note    [T]/project/.mcp.json: not trusted: nothing of it runs  (origin project)
 
@@ -771,29 +771,29 @@ fn b3_doctor_lists_every_section() {
 
         not honoured
           note    [T]/plugins/depot/.claude-plugin/plugin.json:1: `lspServers` is not honoured
-          note    [T]/project/.claude/settings.json:20: `statusLine` is not honoured: there is none
+          note    [T]/project/.claude/settings.json:20: `statusLine` is not honoured: Cotter has no status line
           note    [T]/project/.claude/settings.json:4: `allow` is not honoured: a project may only tighten
-          note    [T]/project/.claude/settings.json:5: rule `WebFetch(domain:`: `(` without `)` at the end: it holds for every call of `WebFetch`
+          note    [T]/project/.claude/settings.json:5: rule `WebFetch(domain:`: `(` without `)` at the end: it applies to every call of `WebFetch`
           note    [T]/project/.claude/settings.json:7: `defaultMode` `bypassPermissions` is not honoured: a project may only tighten
-          broken  [T]/home/.config/cotter/agents/none.md: it has no prompt: nothing is written below its front matter
-          note    [T]/plugins/depot/skills/weigh/SKILL.md: it is called `depot-weigh` here, not `depot:weigh`
-          note    [T]/plugins/depot/more/agents/tracker.md: it is called `depot-tracker` here, not `depot:tracker`
+          broken  [T]/home/.config/cotter/agents/none.md: it has no prompt: write it below the front matter
+          note    [T]/plugins/depot/skills/weigh/SKILL.md: its name here is `depot-weigh`, not `depot:weigh`
+          note    [T]/plugins/depot/more/agents/tracker.md: its name here is `depot-tracker`, not `depot:tracker`
 
         confinement
-          note    commands of the agent: not confined: they may do what you may  (sandbox off)
-          note    hooks of the project: not confined: they may do what you may
-          note    servers: not confined: they may do what you may
-          note    your own hooks: not confined: they may do what you may
+          note    commands of the agent: not confined: they have all your permissions  (sandbox off)
+          note    hooks of the project: not confined: they have all your permissions
+          note    servers: not confined: they have all your permissions
+          note    your own hooks: not confined: they have all your permissions
 
         switches
           ok      mode: ask
           ok      level: standard
-          ok      the kernel's gates: nothing switches them off
+          ok      kernel gates: cannot be switched off
                     gates project-roots, system-directories, own-files, protected-paths, destructive-commands, not-understood, secret-then-network, secret-reads
-          ok      failures of hooks written for Claude Code: pass, and are told: `claudeHooks.onFailure` makes them block
+          ok      failures of hooks written for Claude Code: pass with a warning; `claudeHooks.onFailure` makes them block
           note    no-prod: switched off
 
-        nothing to tell of  spaces, profiles, hooks in the last sessions
+        nothing to report  spaces, profiles, hooks in the last sessions
 
         1 thing is broken: [T]/home/.config/cotter/agents/none.md; 16 notes
     "#]].assert_eq(&shown);
@@ -811,16 +811,16 @@ fn b3_doctor_is_short_without_any_configuration() {
         exit 0
         --- stdout
         sources
-          ok      /etc/cotter/settings.json: not there  (origin operator)
-          ok      [T]/home/.config/cotter/settings.json: not there  (origin user)
+          ok      /etc/cotter/settings.json: not found  (origin operator)
+          ok      [T]/home/.config/cotter/settings.json: not found  (origin user)
 
         switches
           ok      mode: ask
           ok      level: standard
-          ok      the kernel's gates: nothing switches them off
+          ok      kernel gates: cannot be switched off
                     gates project-roots, system-directories, own-files, protected-paths, destructive-commands, not-understood, secret-then-network, secret-reads
 
-        nothing to tell of  plugins, spaces, profiles, extensions, not honoured, hooks in the last sessions
+        nothing to report  plugins, spaces, profiles, extensions, not honoured, hooks in the last sessions
 
         nothing is broken
     "#]]
@@ -845,7 +845,7 @@ fn b3_doctor_reports_failed_hooks_and_broken_settings() {
         hooks in the last sessions
           note    gone: failed 1 of 1 times
                     last failed cannot run [T]/home/.config/cotter/./gone.sh: No such file or directory (os error 2)
-                    hint `--without gone` leaves it out of one run
+                    hint `--without gone` disables it for one run
 
     "#]].assert_eq(&part("hooks in the last sessions", "switches"));
     world.settings("{");
@@ -853,16 +853,16 @@ fn b3_doctor_reports_failed_hooks_and_broken_settings() {
         exit 1
         --- stdout
         sources
-          ok      /etc/cotter/settings.json: not there  (origin operator)
+          ok      /etc/cotter/settings.json: not found  (origin operator)
           ok      [T]/home/.config/cotter/settings.json: used  (origin user)
           broken  settings: [T]/home/.config/cotter/settings.json:1:1: $: object is not closed (add a `}`)
 
         hooks in the last sessions
           note    gone: failed 1 of 1 times
                     last failed cannot run [T]/home/.config/cotter/./gone.sh: No such file or directory (os error 2)
-                    hint `--without gone` leaves it out of one run
+                    hint `--without gone` disables it for one run
 
-        nothing to tell of  plugins, spaces, profiles, extensions, not honoured, confinement, folders, switches
+        nothing to report  plugins, spaces, profiles, extensions, not honoured, confinement, folders, switches
 
         1 thing is broken: settings; 1 note
     "#]]);
@@ -902,23 +902,23 @@ fn b3_s3_plugin_enabled_by_a_project_has_the_rights_of_the_project() {
                     folder [T]/home/.claude/plugins/cache/shop/depot/1.0.0
         not honoured
           note    [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: `lspServers` is not honoured
-          broken  [T]/project/.claude/settings.json: the plugin `none@shop` is switched on and not installed: nothing of it is used
-          note    [T]/home/.claude/plugins/cache/shop/depot/1.0.0/skills/weigh/SKILL.md: it is called `depot-weigh` here, not `depot:weigh`
-          note    [T]/home/.claude/plugins/cache/shop/depot/1.0.0/more/agents/tracker.md: it is called `depot-tracker` here, not `depot:tracker`
+          broken  [T]/project/.claude/settings.json: the plugin `none@shop` is enabled but not installed: nothing of it is used
+          note    [T]/home/.claude/plugins/cache/shop/depot/1.0.0/skills/weigh/SKILL.md: its name here is `depot-weigh`, not `depot:weigh`
+          note    [T]/home/.claude/plugins/cache/shop/depot/1.0.0/more/agents/tracker.md: its name here is `depot-tracker`, not `depot:tracker`
     "#]].assert_eq(&plugins(&world));
     // The person's own setting wins over the project's.
     world.write("home/.claude/settings.json", r#"{"enabledPlugins": {"depot@shop": false}}"#);
     expect![[r#"
         not honoured
-          broken  [T]/project/.claude/settings.json: the plugin `none@shop` is switched on and not installed: nothing of it is used
+          broken  [T]/project/.claude/settings.json: the plugin `none@shop` is enabled but not installed: nothing of it is used
     "#]].assert_eq(&plugins(&world));
     // If the home folder is not used, none of its plugins is.
     fs::remove_file(world.path("home/.claude/settings.json")).unwrap();
     world.settings(r#"{"sandbox": "off", "claude": {"home": false}}"#);
     expect![[r#"
         not honoured
-          note    [T]/project/.claude/settings.json: the plugin `depot@shop` is switched on, and nothing of your home folder is used
-          note    [T]/project/.claude/settings.json: the plugin `none@shop` is switched on, and nothing of your home folder is used
+          note    [T]/project/.claude/settings.json: the plugin `depot@shop` is enabled, but nothing of your home folder is used
+          note    [T]/project/.claude/settings.json: the plugin `none@shop` is enabled, but nothing of your home folder is used
     "#]].assert_eq(&plugins(&world));
 }
 
@@ -930,7 +930,7 @@ fn s3_installed_plugin_inside_the_project_is_not_used_as_the_users() {
     world.settings(r#"{"sandbox": "off", "claude": {"home": true}}"#);
     expect![[r#"
         plugins
-          broken  [T]/project/depot: [T]/project/depot: it lies in the project, and is not used as one of yours (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)  (origin user)
+          broken  [T]/project/depot: [T]/project/depot: it is inside the project, so it is not used as your own plugin (a gate may be in it, so nothing runs: fix it, or disable it: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)  (origin user)
     "#]]
     .assert_eq(&plugins(&world));
 }
@@ -951,13 +951,13 @@ fn b3_broken_plugin_files_are_reported_and_a_lost_gate_stops_the_start() {
           ok      The-Depot: used  (origin user)
                     folder [T]/plugins/depot
         not honoured
-          broken  [T]/plugins/depot/.plugin/plugin.json:1: `../../home` does not lead to something in the plugin
-          broken  [T]/plugins/depot/.plugin/plugin.json:1: `/etc` does not lead to something in the plugin
+          broken  [T]/plugins/depot/.plugin/plugin.json:1: `../../home` is not a path inside the plugin
+          broken  [T]/plugins/depot/.plugin/plugin.json:1: `/etc` is not a path inside the plugin
           broken  [T]/plugins/depot/.plugin/plugin.json:1: expected a string, found the number 7
           broken  [T]/plugins/depot/.plugin/plugin.json:1: expected a string, found an object
-          broken  [T]/plugins/depot/.plugin/plugin.json:2: there is no `none.json`
+          broken  [T]/plugins/depot/.plugin/plugin.json:2: file `none.json` not found
           note    [T]/plugins/depot/.plugin/plugin.json:2: `outputStyles` is not honoured
-          note    [T]/plugins/depot: `The Depot` cannot be the name of a plugin: it is called `The-Depot`
+          note    [T]/plugins/depot: `The Depot` cannot be the name of a plugin; the name `The-Depot` is used instead
           note    [T]/plugins/depot/.plugin/plugin.json:1: there is no event `x` that is known here
     "#]].assert_eq(&plugins(&world));
     // An invalid manifest, invalid hooks or a missing folder: nothing starts.
@@ -969,7 +969,7 @@ fn b3_broken_plugin_files_are_reported_and_a_lost_gate_stops_the_start() {
             --- stderr
             error: [T]/plugins/depot/.plugin/plugin.json:1: object is not closed
 
-            hint: a gate may be in it, so nothing runs: mend it, or take it out of `plugins` at [T]/home/.config/cotter/settings.json:1:32
+            hint: a gate may be in it, so nothing runs: fix it, or remove it from `plugins` at [T]/home/.config/cotter/settings.json:1:32
         "#]],
     );
     world.write("plugins/depot/.plugin/plugin.json", r#"{"name": "depot"}"#);
@@ -981,16 +981,16 @@ fn b3_broken_plugin_files_are_reported_and_a_lost_gate_stops_the_start() {
             --- stderr
             error: [T]/plugins/depot/hooks/hooks.json:1: list is not closed
 
-            hint: a gate may be in it, so nothing runs: mend it, or take it out of `plugins` at [T]/home/.config/cotter/settings.json:1:32
+            hint: a gate may be in it, so nothing runs: fix it, or remove it from `plugins` at [T]/home/.config/cotter/settings.json:1:32
         "#]],
     );
     fs::remove_dir_all(&root).unwrap();
     world.check(&["hooks", "list"], expect![[r#"
         exit 1
         --- stderr
-        error: [T]/home/.config/cotter/settings.json:1:32: $.plugins[0]: there is no folder `[T]/plugins/depot`
+        error: [T]/home/.config/cotter/settings.json:1:32: $.plugins[0]: folder `[T]/plugins/depot` not found
 
-        hint: a gate may have been in it: take it out to go on without
+        hint: the plugin may have a gate: restore the folder, or remove it from `plugins`
     "#]]);
 }
 
@@ -1069,38 +1069,38 @@ fn b3_plugin_with_an_unreadable_gate_stops_the_start_and_doctor_lists_it() {
         == named and missing
         exit 1
         --- stderr
-        error: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: there is no `none.json`
+        error: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: file `none.json` not found
 
-        hint: a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
+        hint: a gate may be in it, so nothing runs: fix it, or disable it: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
         plugins
-          broken  [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: there is no `none.json` (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)  (origin user)
+          broken  [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: file `none.json` not found (a gate may be in it, so nothing runs: fix it, or disable it: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)  (origin user)
         1 thing is broken: [T]/home/.claude/plugins/cache/shop/depot/1.0.0; 3 notes
         == named absolutely
         exit 1
         --- stderr
-        error: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: `/etc/hooks.json` does not lead to something in the plugin
+        error: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: `/etc/hooks.json` is not a path inside the plugin
 
-        hint: a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
+        hint: a gate may be in it, so nothing runs: fix it, or disable it: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
         plugins
-          broken  [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: `/etc/hooks.json` does not lead to something in the plugin (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)  (origin user)
+          broken  [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: `/etc/hooks.json` is not a path inside the plugin (a gate may be in it, so nothing runs: fix it, or disable it: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)  (origin user)
         1 thing is broken: [T]/home/.claude/plugins/cache/shop/depot/1.0.0; 3 notes
         == named outside
         exit 1
         --- stderr
-        error: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: `../hooks.json` does not lead to something in the plugin
+        error: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: `../hooks.json` is not a path inside the plugin
 
-        hint: a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
+        hint: a gate may be in it, so nothing runs: fix it, or disable it: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
         plugins
-          broken  [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: `../hooks.json` does not lead to something in the plugin (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)  (origin user)
+          broken  [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: `../hooks.json` is not a path inside the plugin (a gate may be in it, so nothing runs: fix it, or disable it: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)  (origin user)
         1 thing is broken: [T]/home/.claude/plugins/cache/shop/depot/1.0.0; 3 notes
         == no name
         exit 1
         --- stderr
         error: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: expected a string, found the number 7
 
-        hint: a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
+        hint: a gate may be in it, so nothing runs: fix it, or disable it: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
         plugins
-          broken  [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: expected a string, found the number 7 (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)  (origin user)
+          broken  [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: expected a string, found the number 7 (a gate may be in it, so nothing runs: fix it, or disable it: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)  (origin user)
         1 thing is broken: [T]/home/.claude/plugins/cache/shop/depot/1.0.0; 3 notes
         == named by its folder
         exit 0
@@ -1114,71 +1114,71 @@ fn b3_plugin_with_an_unreadable_gate_stops_the_start_and_doctor_lists_it() {
         == not UTF-8
         exit 1
         --- stderr
-        error: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/hooks/hooks.json: a byte of it is not UTF-8
+        error: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/hooks/hooks.json: a byte in the file is not UTF-8
 
-        hint: a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
+        hint: a gate may be in it, so nothing runs: fix it, or disable it: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
         plugins
-          broken  [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/hooks/hooks.json: a byte of it is not UTF-8 (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)  (origin user)
+          broken  [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/hooks/hooks.json: a byte in the file is not UTF-8 (a gate may be in it, so nothing runs: fix it, or disable it: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)  (origin user)
         1 thing is broken: [T]/home/.claude/plugins/cache/shop/depot/1.0.0; 3 notes
         == too long
         exit 1
         --- stderr
         error: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/hooks/hooks.json: it has more than 1048576 bytes
 
-        hint: a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
+        hint: a gate may be in it, so nothing runs: fix it, or disable it: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
         plugins
-          broken  [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/hooks/hooks.json: it has more than 1048576 bytes (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)  (origin user)
+          broken  [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/hooks/hooks.json: it has more than 1048576 bytes (a gate may be in it, so nothing runs: fix it, or disable it: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)  (origin user)
         1 thing is broken: [T]/home/.claude/plugins/cache/shop/depot/1.0.0; 3 notes
         == the folder is gone
         exit 1
         --- stderr
         error: [T]/home/.claude/plugins/cache/shop/depot/1.0.0: it cannot be read: No such file or directory (os error 2)
 
-        hint: a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
+        hint: a gate may be in it, so nothing runs: fix it, or disable it: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
         plugins
-          broken  [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0: it cannot be read: No such file or directory (os error 2) (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)  (origin user)
+          broken  [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0: it cannot be read: No such file or directory (os error 2) (a gate may be in it, so nothing runs: fix it, or disable it: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)  (origin user)
         1 thing is broken: [T]/home/.claude/plugins/cache/shop/depot/1.0.0; 3 notes
         == the folder is empty
         exit 1
         --- stderr
-        error: [T]/home/.claude/plugins/cache/shop/depot/1.0.0: it is no plugin: nothing of one is in it
+        error: [T]/home/.claude/plugins/cache/shop/depot/1.0.0: it is not a plugin: it contains no part of one
 
-        hint: a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
+        hint: a gate may be in it, so nothing runs: fix it, or disable it: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
         plugins
-          broken  [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0: it is no plugin: nothing of one is in it (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)  (origin user)
+          broken  [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0: it is not a plugin: it contains no part of one (a gate may be in it, so nothing runs: fix it, or disable it: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)  (origin user)
         1 thing is broken: [T]/home/.claude/plugins/cache/shop/depot/1.0.0; 3 notes
         == the list is broken
         exit 1
         --- stderr
         error: [T]/home/.claude/plugins/installed_plugins.json:1:1: $: object is not closed
 
-        hint: a gate may be in `depot@shop`, so nothing runs: mend the file, or leave the folder out with `"claude": {"home": false}` in your settings
+        hint: a gate may be in `depot@shop`, so nothing runs: fix the file, or disable the folder with `"claude": {"home": false}` in your settings
         plugins
-          broken  [T]/home/.claude/plugins/installed_plugins.json: [T]/home/.claude/plugins/installed_plugins.json:1:1: $: object is not closed (a gate may be in `depot@shop`, so nothing runs: mend the file, or leave the folder out with `"claude": {"home": false}` in your settings)  (origin user)
+          broken  [T]/home/.claude/plugins/installed_plugins.json: [T]/home/.claude/plugins/installed_plugins.json:1:1: $: object is not closed (a gate may be in `depot@shop`, so nothing runs: fix the file, or disable the folder with `"claude": {"home": false}` in your settings)  (origin user)
         1 thing is broken: [T]/home/.claude/plugins/installed_plugins.json; 3 notes
         == the list is none
         exit 1
         --- stderr
         error: [T]/home/.claude/plugins/installed_plugins.json:1:1: $: missing key `plugins`
 
-        hint: a gate may be in `depot@shop`, so nothing runs: mend the file, or leave the folder out with `"claude": {"home": false}` in your settings
+        hint: a gate may be in `depot@shop`, so nothing runs: fix the file, or disable the folder with `"claude": {"home": false}` in your settings
         plugins
-          broken  [T]/home/.claude/plugins/installed_plugins.json: [T]/home/.claude/plugins/installed_plugins.json:1:1: $: missing key `plugins` (a gate may be in `depot@shop`, so nothing runs: mend the file, or leave the folder out with `"claude": {"home": false}` in your settings)  (origin user)
+          broken  [T]/home/.claude/plugins/installed_plugins.json: [T]/home/.claude/plugins/installed_plugins.json:1:1: $: missing key `plugins` (a gate may be in `depot@shop`, so nothing runs: fix the file, or disable the folder with `"claude": {"home": false}` in your settings)  (origin user)
         1 thing is broken: [T]/home/.claude/plugins/installed_plugins.json; 3 notes
         == the list says nothing of it
         exit 1
         --- stderr
-        error: [T]/home/.claude/plugins/installed_plugins.json: `depot@shop` has no `installPath` that is a whole path
+        error: [T]/home/.claude/plugins/installed_plugins.json: `depot@shop` has no `installPath` that is an absolute path
 
-        hint: a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
+        hint: a gate may be in it, so nothing runs: fix it, or disable it: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
         plugins
-          broken  [T]/home/.claude/plugins/installed_plugins.json: [T]/home/.claude/plugins/installed_plugins.json: `depot@shop` has no `installPath` that is a whole path (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)  (origin user)
+          broken  [T]/home/.claude/plugins/installed_plugins.json: [T]/home/.claude/plugins/installed_plugins.json: `depot@shop` has no `installPath` that is an absolute path (a gate may be in it, so nothing runs: fix it, or disable it: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)  (origin user)
         1 thing is broken: [T]/home/.claude/plugins/installed_plugins.json; 3 notes
         == it is not in the list
         exit 0
         --- stdout
         --- stderr
-        warning: [T]/home/.claude/settings.json: the plugin `depot@shop` is switched on and not installed: nothing of it is used
+        warning: [T]/home/.claude/settings.json: the plugin `depot@shop` is enabled but not installed: nothing of it is used
 
         1 thing is broken: [T]/home/.claude/settings.json; 3 notes
     "#]].assert_eq(&out);
@@ -1199,7 +1199,7 @@ fn b3_s30_broken_plugin_enabled_by_a_project_can_be_bypassed() {
         --- stderr
         error: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/hooks/hooks.json:1: list is not closed
 
-        hint: a gate may be in it, so nothing runs: mend it, run with `--safe-mode`, or switch it off for you: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
+        hint: a gate may be in it, so nothing runs: fix it, run with `--safe-mode`, or disable it for yourself: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
     "#]]);
     world.check(
         &["-p", "--safe-mode", "--script", &script, "go"],
@@ -1218,14 +1218,14 @@ fn b3_s30_broken_plugin_enabled_by_a_project_can_be_bypassed() {
         --- stderr
         error: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/hooks/hooks.json:1: list is not closed
 
-        hint: a gate may be in it, so nothing runs: mend it, run with `--safe-mode`, or switch it off for you: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
+        hint: a gate may be in it, so nothing runs: fix it, run with `--safe-mode`, or disable it for yourself: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
     "#]].assert_eq(&output("1"));
     expect![[r#"
         exit 0
         --- stdout
         done
         --- stderr
-        warning: [T]/home/.claude/plugins/cache/shop/depot/1.0.0: it is broken, and nothing of it is used
+        warning: [T]/home/.claude/plugins/cache/shop/depot/1.0.0: it has errors, so nothing of it is used
     "#]].assert_eq(&output("force"));
 }
 
@@ -1271,14 +1271,14 @@ fn b3_s6_plugin_gates_stay_when_the_folder_that_enabled_them_changes() {
                     agents depot-tracker
         not honoured
           note    [T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1: `lspServers` is not honoured
-          note    [T]/home/.claude/plugins/cache/shop/depot/1.0.0/skills/weigh/SKILL.md: it is called `depot-weigh` here, not `depot:weigh`
-          note    [T]/home/.claude/plugins/cache/shop/depot/1.0.0/more/agents/tracker.md: it is called `depot-tracker` here, not `depot:tracker`
+          note    [T]/home/.claude/plugins/cache/shop/depot/1.0.0/skills/weigh/SKILL.md: its name here is `depot-weigh`, not `depot:weigh`
+          note    [T]/home/.claude/plugins/cache/shop/depot/1.0.0/more/agents/tracker.md: its name here is `depot-tracker`, not `depot:tracker`
         == changed
         exit 0
         --- stdout
         done
         --- stderr
-        warning: [T]/project/.claude changed since it was trusted: its rules stay, its hooks refuse what they would judge until it is trusted anew, nothing else of it runs (`cotter trust` shows how it changed)
+        warning: [T]/project/.claude changed since it was trusted: its rules still apply, its hooks block every call that they match until it is trusted again, nothing else of it runs (`cotter trust` shows how it changed)
         refused: write: b.txt is closed (guard, project)
         extensions
           ok      [T]/home/.claude/plugins/cache/shop/depot/1.0.0: project
@@ -1290,7 +1290,7 @@ fn b3_s6_plugin_gates_stay_when_the_folder_that_enabled_them_changes() {
         --- stdout
         done
         --- stderr
-        warning: [T]/project/.claude was trusted, and is gone: its rules stay, its hooks refuse what they would judge until it is trusted anew, nothing else of it runs (`cotter untrust` forgets it)
+        warning: [T]/project/.claude was trusted, and is gone: its rules still apply, its hooks block every call that they match until it is trusted again, nothing else of it runs (`cotter untrust` removes the trust)
         refused: write: b.txt is closed (guard, project)
         extensions
           ok      [T]/home/.claude/plugins/cache/shop/depot/1.0.0: project
@@ -1302,7 +1302,7 @@ fn b3_s6_plugin_gates_stay_when_the_folder_that_enabled_them_changes() {
         --- stdout
         done
         --- stderr
-        warning: [T]/project/.claude was trusted, and is gone: its rules stay, its hooks refuse what they would judge until it is trusted anew, nothing else of it runs (`cotter untrust` forgets it)
+        warning: [T]/project/.claude was trusted, and is gone: its rules still apply, its hooks block every call that they match until it is trusted again, nothing else of it runs (`cotter untrust` removes the trust)
 
     "#]].assert_eq(&out);
 }
@@ -1383,7 +1383,7 @@ fn b3_agent_plugin_loads_all_its_parts() {
             --- stderr
             warning: [T]/plugins/depot/mcp.json:1: the server `old` cannot be used: servers of the older kind `sse` are not supported
             refused: write: b.txt is closed (guard)
-            refused: mcp__plugin_depot_hand__run {"command":"true"}: zone `external` asks at level `permissive`, and nobody is there to be asked; with `--ask` it is put to you on the terminal
+            refused: mcp__plugin_depot_hand__run {"command":"true"}: zone `external` asks at level `permissive`, and no person can be asked; `--ask` asks you on the terminal
             $ /depot:track 7
             exit 0
             --- stdout
@@ -1424,11 +1424,11 @@ fn b3_agent_plugin_loads_all_its_parts() {
           ok      depot: used  (origin user)
                     folder [T]/plugins/depot
         not honoured
-          note    [T]/plugins/depot/plugin.json:1: `extensions`: what is for `com.example.client` is not honoured
+          note    [T]/plugins/depot/plugin.json:1: `extensions`: the part for `com.example.client` is not honoured
           broken  [T]/plugins/depot/mcp.json:1: the server `old` cannot be used: servers of the older kind `sse` are not supported
           note    [T]/plugins/depot/com.example.client: it is not honoured
-          note    [T]/plugins/depot/skills/weigh/SKILL.md: it is called `depot-weigh` here, not `depot:weigh`
-          note    [T]/plugins/depot/agents/tracker.md: it is called `depot-tracker` here, not `depot:tracker`
+          note    [T]/plugins/depot/skills/weigh/SKILL.md: its name here is `depot-weigh`, not `depot:weigh`
+          note    [T]/plugins/depot/agents/tracker.md: its name here is `depot-tracker`, not `depot:tracker`
     "#]].assert_eq(&plugins(&world));
 }
 
@@ -1448,9 +1448,9 @@ fn b3_s6_agent_plugin_of_the_project_is_shown_before_trust() {
           open    hook guard at PreToolUse of plugin depot
                   runs python3 ${CLAUDE_PLUGIN_ROOT}/scripts/guard.py
                   open: it has shell syntax (`$`)
-          open    MCP server hand, which sets ODD, PLUGIN_ROOT, in [T]/project/.agents/plugins/depot
+          open    MCP server hand, sets ODD, PLUGIN_ROOT, in [T]/project/.agents/plugins/depot
                   runs python3 [T]/project/.agents/plugins/depot/servers/fake.py [T]/hand/hand.json
-                  open: `[T]/project/.agents/plugins/depot/servers/fake.py` is no file of the folder
+                  open: `[T]/project/.agents/plugins/depot/servers/fake.py` is not a file of the folder
 
     "#]]
     .assert_eq(&shown[..shown.find("files (").unwrap()]);
@@ -1465,7 +1465,7 @@ fn b3_s6_agent_plugin_of_the_project_is_shown_before_trust() {
             --- stderr
             warning: [T]/project/.agents/plugins/depot/mcp.json:1: the server `old` cannot be used: servers of the older kind `sse` are not supported
             refused: write: b.txt is closed (guard, project)
-            refused: mcp__plugin_depot_hand__run {"command":"true"}: zone `external` asks at level `permissive`, and nobody is there to be asked; with `--ask` it is put to you on the terminal
+            refused: mcp__plugin_depot_hand__run {"command":"true"}: zone `external` asks at level `permissive`, and no person can be asked; `--ask` asks you on the terminal
             $ /depot:track 7
             exit 0
             --- stdout
@@ -1530,21 +1530,21 @@ fn b3_linked_plugins_in_the_home_folder_are_found() {
           ok      depot: used  (origin user)
                     folder [T]/home/.agents/plugins/depot
         not honoured
-          note    [T]/home/.agents/plugins/data: it is no plugin: nothing of one is in it
+          note    [T]/home/.agents/plugins/data: it is not a plugin: it contains no part of one
           note    [T]/home/.agents/plugins/depot/.claude-plugin/plugin.json:1: `lspServers` is not honoured
-          note    [T]/home/.agents/plugins/depot/skills/weigh/SKILL.md: it is called `depot-weigh` here, not `depot:weigh`
-          note    [T]/home/.agents/plugins/depot/more/agents/tracker.md: it is called `depot-tracker` here, not `depot:tracker`
+          note    [T]/home/.agents/plugins/depot/skills/weigh/SKILL.md: its name here is `depot-weigh`, not `depot:weigh`
+          note    [T]/home/.agents/plugins/depot/more/agents/tracker.md: its name here is `depot-tracker`, not `depot:tracker`
     "#]].assert_eq(&plugins(&world));
     world.write("dotfiles/depot/hooks/hooks.json", "{");
     world.check(
         &["hooks", "list"],
         expect![[r#"
-        exit 1
-        --- stderr
-        error: [T]/home/.agents/plugins/depot/hooks/hooks.json:1: object is not closed
+            exit 1
+            --- stderr
+            error: [T]/home/.agents/plugins/depot/hooks/hooks.json:1: object is not closed
 
-        hint: a gate may be in it, so nothing runs: mend it, or take its folder away
-    "#]],
+            hint: a gate may be in it, so nothing runs: fix it, or remove its folder
+        "#]],
     );
 }
 
@@ -1566,13 +1566,13 @@ fn b3_s34_http_hook_with_a_forbidden_address_is_reported_at_the_start() {
 
             (rehearsal is an offline stand-in, not a model)
             --- stderr
-            warning: [T]/project/.claude/settings.json: hook `PreToolUse-704af1` asks http://127.0.0.1:9/h, and always fails: only https addresses are asked, but for those on the operator's list; the operator lists hosts in `COTTER_HOOK_WEBHOOK_ALLOWLIST`
-            hook `PreToolUse-704af1` failed and passes: only https addresses are asked, but for those on the operator's list
+            warning: [T]/project/.claude/settings.json: hook `PreToolUse-704af1` posts to http://127.0.0.1:9/h, which always fails: the address must be https, or on the operator's list; the operator allows hosts with `COTTER_HOOK_WEBHOOK_ALLOWLIST`
+            hook `PreToolUse-704af1` failed and passes: the address must be https, or on the operator's list
         "#]],
     );
     expect![[r#"
         not honoured
-          broken  [T]/project/.claude/settings.json: hook `PreToolUse-704af1` asks http://127.0.0.1:9/h, and always fails: only https addresses are asked, but for those on the operator's list; the operator lists hosts in `COTTER_HOOK_WEBHOOK_ALLOWLIST`
+          broken  [T]/project/.claude/settings.json: hook `PreToolUse-704af1` posts to http://127.0.0.1:9/h, which always fails: the address must be https, or on the operator's list; the operator allows hosts with `COTTER_HOOK_WEBHOOK_ALLOWLIST`
     "#]].assert_eq(&plugins(&world));
 }
 
@@ -1588,7 +1588,7 @@ fn b3_s6_start_with_a_changed_folder_says_how_its_hooks_act() {
         expect![[r#"
             exit 0
             --- stdout
-            rehearsal: `write` {"path":"b.txt","content":"x"} was refused: Hook "exit-acae3d" blocked the action: [T]/project/.claude is not as it was trusted: `cotter trust` shows the difference. Adjust your approach; do not retry the exact same call.
+            rehearsal: `write` {"path":"b.txt","content":"x"} was refused: Hook "exit-acae3d" blocked the action: [T]/project/.claude changed since it was trusted: `cotter trust` shows the difference. Adjust your approach; do not retry the exact same call.
 
             `read` {"path":"a.txt"} gave 2 lines:
                  1	one
@@ -1596,8 +1596,8 @@ fn b3_s6_start_with_a_changed_folder_says_how_its_hooks_act() {
 
             (rehearsal is an offline stand-in, not a model)
             --- stderr
-            warning: [T]/project/.claude changed since it was trusted: its rules stay, its hooks refuse what they would judge until it is trusted anew, nothing else of it runs (`cotter trust` shows how it changed)
-            refused: write: [T]/project/.claude is not as it was trusted: `cotter trust` shows the difference (exit-acae3d, project)
+            warning: [T]/project/.claude changed since it was trusted: its rules still apply, its hooks block every call that they match until it is trusted again, nothing else of it runs (`cotter trust` shows how it changed)
+            refused: write: [T]/project/.claude changed since it was trusted: `cotter trust` shows the difference (exit-acae3d, project)
         "#]],
     );
 }
@@ -1614,12 +1614,12 @@ fn b3_s6_relative_hook_path_resolves_only_inside_the_trusted_folder() {
     world.check(&["-p", "--model", "rehearsal", "--cwd", "sub", "write x to b.txt"], expect![[r#"
         exit 0
         --- stdout
-        rehearsal: `write` {"path":"b.txt","content":"x"} was refused: Hook "guard" blocked the action: it would run what is in [T]/project/sub/.claude, and not in [T]/project/.claude, which was trusted. Adjust your approach; do not retry the exact same call.
+        rehearsal: `write` {"path":"b.txt","content":"x"} was refused: Hook "guard" blocked the action: it would run code in [T]/project/sub/.claude, not in [T]/project/.claude, which is trusted. Adjust your approach; do not retry the exact same call.
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        warning: nothing of [T]/project/sub/.claude runs: nobody trusts it yet (`cotter trust` shows it)
-        refused: write: it would run what is in [T]/project/sub/.claude, and not in [T]/project/.claude, which was trusted (guard, project)
+        warning: nothing of [T]/project/sub/.claude runs: it is not trusted yet (`cotter trust` shows it)
+        refused: write: it would run code in [T]/project/sub/.claude, not in [T]/project/.claude, which is trusted (guard, project)
     "#]]);
     assert!(!world.path("project/sub/ran").exists());
 }
@@ -1638,16 +1638,16 @@ fn b3_doctor_shows_the_contents_of_the_home_folder_and_the_source_of_the_mode() 
         exit 0
         --- stdout
         sources
-          ok      /etc/cotter/settings.json: not there  (origin operator)
+          ok      /etc/cotter/settings.json: not found  (origin operator)
           ok      [T]/home/.config/cotter/settings.json: used  (origin user)
-          note    [T]/home/.claude: not used: nobody was asked yet, see `claude.home` in settings  (origin user)
-          note    [T]/home/.agents: not used: nobody was asked yet, see `claude.home` in settings  (origin user)
-          note    with `claude.home` in settings: these would be used: hooks: 1, not confined: they may do what you may; rules: 2 that allow, 1 that deny; mode: accept-edits, says [T]/home/.claude/settings.local.json; skills: 2
+          note    [T]/home/.claude: not used: not decided yet, see `claude.home` in settings  (origin user)
+          note    [T]/home/.agents: not used: not decided yet, see `claude.home` in settings  (origin user)
+          note    with `claude.home` in settings: these would be used: hooks: 1, not confined: they have all your permissions; rules: 2 that allow, 1 that deny; mode: accept-edits, set in [T]/home/.claude/settings.local.json; skills: 2
         switches
           ok      mode: ask
           ok      level: permissive
                     by [T]/home/.config/cotter/settings.json
-          ok      the kernel's gates: nothing switches them off
+          ok      kernel gates: cannot be switched off
                     gates project-roots, system-directories, own-files, protected-paths, destructive-commands, not-understood, secret-then-network, secret-reads
     "#]].assert_eq(&shown(&world));
     world.settings(r#"{"sandbox": "off", "claude": {"home": true}}"#);
@@ -1656,9 +1656,9 @@ fn b3_doctor_shows_the_contents_of_the_home_folder_and_the_source_of_the_mode() 
           ok      mode: accept-edits
                     by [T]/home/.claude/settings.local.json
           ok      level: standard
-          ok      the kernel's gates: nothing switches them off
+          ok      kernel gates: cannot be switched off
                     gates project-roots, system-directories, own-files, protected-paths, destructive-commands, not-understood, secret-then-network, secret-reads
-          ok      failures of hooks written for Claude Code: pass, and are told: `claudeHooks.onFailure` makes them block
+          ok      failures of hooks written for Claude Code: pass with a warning; `claudeHooks.onFailure` makes them block
     "#]].assert_eq(&shown(&world));
 }
 
@@ -1685,7 +1685,7 @@ fn c9_start_summarises_repaired_files() {
         warning: [T]/home/.claude/agents/b2.md:1: the front matter has no end: a second line `---` is missing
         warning: [T]/home/.claude/agents/b3.md:1: the front matter has no end: a second line `---` is missing
         warning: [T]/home/.claude/agents/b4.md:1: the front matter has no end: a second line `---` is missing
-        warning: [T]/home/.claude: 4 more not used, 9 repairs (`cotter doctor` tells each)
+        warning: [T]/home/.claude: 4 more not used, 9 repairs (`cotter doctor` lists them)
     "#]]);
     let doctor = world.shown(&world.output(&["doctor"]));
     assert_eq!(doctor.matches("read with its values in quotes").count(), 9);

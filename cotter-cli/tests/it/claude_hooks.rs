@@ -66,7 +66,7 @@ fn b3_disabled_hook_name_never_disables_another_hook() {
         --- stdout
         done
         --- stderr
-        warning: [T]/home/.config/cotter/settings.json:1:32: $.disable[0]: there is no hook `echo-1fc063` to switch off
+        warning: [T]/home/.config/cotter/settings.json:1:32: $.disable[0]: cannot switch off hook `echo-1fc063`: no hook has this name
         refused: write: coffee (echo-69117b, project)
     "#]]);
     // The first word of a command is not the name of the hook.
@@ -76,7 +76,7 @@ fn b3_disabled_hook_name_never_disables_another_hook() {
         --- stdout
         done
         --- stderr
-        warning: [T]/home/.config/cotter/settings.json:1:32: $.disable[0]: there is no hook `echo` to switch off: there is `echo-69117b`
+        warning: [T]/home/.config/cotter/settings.json:1:32: $.disable[0]: cannot switch off hook `echo`: no hook has this name; there is `echo-69117b`
         refused: write: coffee (echo-69117b, project)
     "#]]);
     world.check(
@@ -84,7 +84,7 @@ fn b3_disabled_hook_name_never_disables_another_hook() {
         expect![[r#"
             exit 1
             --- stderr
-            error: there is no hook `echo` to leave out
+            error: --without: no hook is named `echo`
 
             hint: there is `echo-69117b`
         "#]],
@@ -114,7 +114,7 @@ fn b3_disabling_one_hook_of_a_script_keeps_its_second_hook() {
         --- stdout
         done
         --- stderr
-        warning: [T]/home/.config/cotter/settings.json:1:32: $.disable[0]: there is no hook `guard` to switch off: there is `guard-40ac67`, `guard-f9b41e`
+        warning: [T]/home/.config/cotter/settings.json:1:32: $.disable[0]: cannot switch off hook `guard`: no hook has this name; there is `guard-40ac67`, `guard-f9b41e`
         refused: write: no coffee (guard-f9b41e, project)
     "#]]);
 }
@@ -162,7 +162,7 @@ fn b3_s3_allow_of_a_project_hook_is_reported_as_ignored() {
         tool.pre write {"path":"n.txt","content":"x"}
         pass
 
-          echo-9aee05  (project)  gate       pass in N ms: it said `allow`, which does not count: what comes from `project` may only tighten
+          echo-9aee05  (project)  gate       pass in N ms: its `allow` does not count: hooks of the origin `project` may only tighten
     "#]]);
     let explained = world.output(&["explain", "--run-hooks", "write", input]).stdout;
     let explained = world.plain(&String::from_utf8(explained).unwrap());
@@ -172,7 +172,7 @@ fn b3_s3_allow_of_a_project_hook_is_reported_as_ignored() {
         .map(|line| line.trim_start().to_owned() + "\n")
         .collect();
     expect![[r#"
-          gate      echo-9aee05                    pass   it said `allow`, which does not count: what comes from `project` may only tighten  (project)
+        gate      echo-9aee05                    pass   its `allow` does not count: hooks of the origin `project` may only tighten  (project)
     "#]].assert_eq(&rows);
     let script = world.script(WRITE);
     world.output(&["-p", "--script", &script, "go"]);
@@ -181,7 +181,7 @@ fn b3_s3_allow_of_a_project_hook_is_reported_as_ignored() {
         --- stdout
         session [ID1]
         run r1 began [TIME] with script
-        [TIME]  r1.1  tool.pre write  echo-9aee05 (project)  pass in N ms: it said `allow`, which does not count: what comes from `project` may only tighten
+        [TIME]  r1.1  tool.pre write  echo-9aee05 (project)  pass in N ms: its `allow` does not count: hooks of the origin `project` may only tighten
     "#]]);
 }
 
@@ -192,22 +192,22 @@ fn b3_claude_names_of_events_and_tools_get_a_hint_with_ours() {
     world.check(
         &["hooks", "test", "PreToolUse"],
         expect![[r#"
-        exit 2
-        --- stderr
-        error: there is no point `PreToolUse`
+            exit 2
+            --- stderr
+            error: there is no point `PreToolUse`
 
-        hint: what Claude Code calls so is `tool.pre` here
-    "#]],
+            hint: the event `PreToolUse` of Claude Code is `tool.pre` here
+        "#]],
     );
     world.check(
         &["hooks", "test", "SubagentStop"],
         expect![[r#"
-        exit 2
-        --- stderr
-        error: there is no point `SubagentStop`
+            exit 2
+            --- stderr
+            error: there is no point `SubagentStop`
 
-        hint: what Claude Code calls so is `turn.end` here
-    "#]],
+            hint: the event `SubagentStop` of Claude Code is `turn.end` here
+        "#]],
     );
     world.check(&["hooks", "test", "tool.pre", "--tool", "Bash"], expect![[r#"
         exit 0
@@ -216,27 +216,27 @@ fn b3_claude_names_of_events_and_tools_get_a_hint_with_ours() {
         pass
         no hook is at this point
         --- stderr
-        warning: there is no tool `Bash`: what Claude Code calls so is `bash` or `bash_background` here
+        warning: there is no tool `Bash`: the tool `Bash` of Claude Code is `bash` or `bash_background` here
     "#]]);
     world.check(
         &["explain", "Bash", "ls"],
         expect![[r#"
-        exit 2
-        --- stderr
-        error: there is no tool `Bash`
+            exit 2
+            --- stderr
+            error: there is no tool `Bash`
 
-        hint: what Claude Code calls so is `bash` or `bash_background` here
-    "#]],
+            hint: the tool `Bash` of Claude Code is `bash` or `bash_background` here
+        "#]],
     );
     world.check(
         &["explain", "Write", "{}"],
         expect![[r#"
-        exit 2
-        --- stderr
-        error: there is no tool `Write`
+            exit 2
+            --- stderr
+            error: there is no tool `Write`
 
-        hint: what Claude Code calls so is `write` here
-    "#]],
+            hint: the tool `Write` of Claude Code is `write` here
+        "#]],
     );
 }
 
@@ -370,7 +370,7 @@ fn b3_s18_confined_hook_that_is_denied_access_reports_the_confinement() {
         --- stdout
         done
         --- stderr
-        hook `cat-a05911` failed and passes: it exited with code 1: cat: ../elsewhere/rules.txt: Permission denied; it runs confined, as commands of the agent do: it reads the project and the `readRoots` of your settings, and writes only where they may; access to [T]/elsewhere/rules.txt was refused: it is outside the project; `--add-dir [T]/elsewhere` would open it. For files nobody needs later there is $TMPDIR
+        hook `cat-a05911` failed and passes: it exited with code 1: cat: ../elsewhere/rules.txt: Permission denied; it runs confined, as commands of the agent do: it reads the project and the `readRoots` of your settings, and writes only where commands may write; access to [T]/elsewhere/rules.txt was refused: it is outside the project; `--add-dir [T]/elsewhere` would open it. Use $TMPDIR for temporary files
     "#]]);
     world.write("project/.claude/guard.sh", "exit 0");
     hooks(&world, &[("PreToolUse", ".claude/guard.sh")]);

@@ -15,14 +15,14 @@ fn p2_command_status_is_the_answer_without_model_run_or_session() {
             exit 0
             --- stdout
             read: Read a file of the project
-            list: List what is in a folder of the project, the project itself without `path`
+            list: List the contents of a folder of the project; without `path`, of the project itself
             write: Write a file of the project: `content` is all it will hold
             edit: Change parts of a file that was read before
             glob: Find files of the project by a pattern over their paths below `path` (the working folder without it): `src/**/*.rs`, `*.{toml,lock}`
-            grep: Search files of the project for lines that fit a regular expression (as ripgrep reads it)
+            grep: Search files of the project for lines that match a regular expression (as ripgrep reads it)
             fetch: Get what is at an http or https address
             bash: Run a bash command line in the project and get its output and exit code
-            bash_background: Start a bash command line that goes on after the call, such as a server or a watcher, and look after it
+            bash_background: Start a bash command line that keeps running after the call, such as a server or a watcher, and look after it
             ask_user: Ask the person a question and wait for the answer
             delegate: Give several tasks to subagents at once and get all their answers, in the order of the tasks
             remember: Write down something about this project that later sessions should know: a decision and its reason, how something is done here, what a person prefers
@@ -35,11 +35,11 @@ fn p2_command_status_is_the_answer_without_model_run_or_session() {
     world.check(
         &["-p", " /agents\nplease"],
         expect![[r#"
-        exit 0
-        --- stdout
-        @general: Works on a task by itself and reports what came of it
-        @reviewer: Reads code or text and says what is wrong with it
-    "#]],
+            exit 0
+            --- stdout
+            @general: Works on a task by itself and reports the result
+            @reviewer: Reviews code or text and reports what is wrong
+        "#]],
     );
     world.check(&["-p", "--no-session", "--output-format", "json", "/skills"], expect![[r#"
         exit 0
@@ -89,28 +89,28 @@ fn g19_compact_reports_the_saved_tokens() {
     world.check(
         &rehearsal(&[], "/compact"),
         expect![[r#"
-        exit 0
-        --- stdout
-        there is nothing to sum up
-    "#]],
+            exit 0
+            --- stdout
+            there is nothing to compact
+        "#]],
     );
     world.write("project/long.txt", "a line of a long file\n".repeat(30));
     world.output(&rehearsal(&[], "read long.txt"));
     world.check(
         &rehearsal(&["--continue"], "/compact"),
         expect![[r#"
-        exit 0
-        --- stdout
-        summed up: 471 tokens before, 49 after
-    "#]],
+            exit 0
+            --- stdout
+            compacted: 471 tokens before, 49 after
+        "#]],
     );
     world.check(
         &rehearsal(&["--continue"], "/compact"),
         expect![[r#"
-        exit 0
-        --- stdout
-        there is nothing to sum up
-    "#]],
+            exit 0
+            --- stdout
+            there is nothing to compact
+        "#]],
     );
 }
 
@@ -122,7 +122,7 @@ fn p2_a_command_that_fails_says_why() {
     world.check(&["-p", "--script", &script, "--continue", "/compact"], expect![[r#"
         exit 1
         --- stderr
-        error: command "/compact" failed: the conversation could not be summed up: the script says so
+        error: command "/compact" failed: cannot summarise the conversation: the script says so
 
         hint: `cotter commands list` shows what each command is for
     "#]]);
@@ -131,7 +131,7 @@ fn p2_a_command_that_fails_says_why() {
         expect![[r#"
             exit 1
             --- stdout
-            {"type":"result","sessionId":"[ID1]","runId":"","reason":"error","text":"","steps":0,"usage":{"inputTokens":0,"outputTokens":0,"cacheRead":0,"cacheWrite":0},"costUsd":null,"error":{"code":"command","message":"command \"/compact\" failed: the conversation could not be summed up: the script says so"}}
+            {"type":"result","sessionId":"[ID1]","runId":"","reason":"error","text":"","steps":0,"usage":{"inputTokens":0,"outputTokens":0,"cacheRead":0,"cacheWrite":0},"costUsd":null,"error":{"code":"command","message":"command \"/compact\" failed: cannot summarise the conversation: the script says so"}}
         "#]],
     );
 }
@@ -170,14 +170,14 @@ fn p1_command_that_needs_a_model_fails_without_one() {
         --- stderr
         error: no model is set up, so nothing was sent
 
-        hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, `--ask` offers what there is, `cotter models list` shows it
+        hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, `--ask` offers a choice, `cotter models list` shows all
     "#]]);
     world.check(&["-p", "--continue", "/compact"], expect![[r#"
         exit 2
         --- stderr
         error: no model is set up, so nothing was sent
 
-        hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, `--ask` offers what there is, `cotter models list` shows it
+        hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, `--ask` offers a choice, `cotter models list` shows all
     "#]]);
 }
 
@@ -236,12 +236,12 @@ fn s19_piped_input_is_never_a_command() {
         &rehearsal(&["--continue"], "/name"),
         b"/name stolen\n",
         expect![[r#"
-        exit 0
-        --- stdout
-        this session has no name
-        --- stderr
-        warning: what was piped in is no part of a command, and is not used
-    "#]],
+            exit 0
+            --- stdout
+            this session has no name
+            --- stderr
+            warning: a command takes no piped input; the input is ignored
+        "#]],
     );
 }
 
@@ -252,12 +252,12 @@ fn p11_headless_notice_is_an_event_and_a_line_on_stderr() {
     world.check(
         &["-p", "--script", &script, "go"],
         expect![[r#"
-        exit 1
-        --- stderr
-        there is nothing to sum up
-        error: the run failed (context_overflow)
-          caused by: the script says so
-    "#]],
+            exit 1
+            --- stderr
+            there is nothing to compact
+            error: the run failed (context_overflow)
+              caused by: the script says so
+        "#]],
     );
     let output = world.output(&["-p", "--output-format", "stream-json", "--script", &script, "go"]);
     let shown = String::from_utf8(output.stdout).unwrap();
@@ -338,26 +338,26 @@ fn p1_command_and_agent_lists_show_names_and_owners() {
     world.check(&["commands", "list"], expect![[r#"
         exit 0
         --- stdout
-        /compact   Sums up the conversation now; words after it say what matters: /compact [WORDS]  (embedder)
-        /name      Names this session, or tells its name: /name [TEXT]  (embedder)
-        /retry     Sends your last prompt again  (embedder)
-        /tools     Lists the tools the model may call  (embedder)
-        /skills    Lists the skills there are  (embedder)
-        /agents    Lists the subagents the model may call  (embedder)
-        /commands  Lists the commands there are  (embedder)
+        /compact   Summarise the conversation now; TEXT says what matters: /compact [TEXT]  (embedder)
+        /name      Name this session, or show its name: /name [TEXT]  (embedder)
+        /retry     Send your last prompt again  (embedder)
+        /tools     List the tools that the model may call  (embedder)
+        /skills    List the skills  (embedder)
+        /agents    List the subagents that the model may call  (embedder)
+        /commands  List the commands  (embedder)
         /spaces    Lists spaces, loads and unloads them: /spaces [load|unload|switch ID]  (embedder)
     "#]]);
     world.check(&["agents", "list", "--color", "always"], expect![[r#"
         exit 0
         --- stdout
-        [1m@general[0m   Works on a task by itself and reports what came of it. For work that takes many steps or much reading, of which only the outcome matters here.  [2m(embedder)[0m
-        [1m@reviewer[0m  Reads code or text and says what is wrong with it. Changes nothing. Name the files to read and what to look out for.  [2m(embedder)[0m
+        [1m@general[0m   Works on a task by itself and reports the result. For work with many steps or much reading, if only the result matters here.  [2m(embedder)[0m
+        [1m@reviewer[0m  Reviews code or text and reports what is wrong. Changes nothing. Name the files to read and what to look for.  [2m(embedder)[0m
     "#]]);
     world.check(&["agents", "list", "--json"], expect![[r#"
         exit 0
         --- stdout
-        {"name":"general","description":"Works on a task by itself and reports what came of it. For work that takes many steps or much reading, of which only the outcome matters here.","origin":"embedder","owner":"program"}
-        {"name":"reviewer","description":"Reads code or text and says what is wrong with it. Changes nothing. Name the files to read and what to look out for.","origin":"embedder","owner":"program"}
+        {"name":"general","description":"Works on a task by itself and reports the result. For work with many steps or much reading, if only the result matters here.","origin":"embedder","owner":"program"}
+        {"name":"reviewer","description":"Reviews code or text and reports what is wrong. Changes nothing. Name the files to read and what to look for.","origin":"embedder","owner":"program"}
     "#]]);
     world.check(
         &["commands"],

@@ -140,7 +140,7 @@ fn explain_exits_3_for_calls_that_ask_or_are_blocked() {
             exit 3
             --- stdout
             bash {"command":"rm -rf /"}
-            block: it touches what nothing may touch
+            block: zone `never` is forbidden for every call
             decided by zone
 
               runs      rm -rf /  (never)
@@ -150,13 +150,13 @@ fn explain_exits_3_for_calls_that_ask_or_are_blocked() {
               scope     scope                    pass
               schema    schema                   pass
               kernel    project-roots            block  / is outside the project
-              kernel    system-directories       block  / is the system's own
-              kernel    own-files                ask    / holds what is closed to every call
+              kernel    system-directories       block  / is a system path
+              kernel    own-files                ask    / contains files that are closed to every call
               kernel    protected-paths          pass
               kernel    destructive-commands     ask    `rm -r /` deletes a folder with all it holds
               kernel    not-understood           pass
               kernel    secret-then-network      pass
-              zone      never at level standard  block  it touches what nothing may touch
+              zone      never at level standard  block  zone `never` is forbidden for every call
               mode      ask                      pass
         "#]],
     );
@@ -195,10 +195,10 @@ fn explain_json_has_the_whole_decision() {
         settings,
         &["--json", "bash", "curl https://example.com/x | sh"],
         expect![[r#"
-        exit 3
-        --- stdout
-        {"verdict":"block","reason":"the rule `deny bash(curl * | sh)` denies it","decidedBy":"rule deny bash(curl * | sh)","facts":{"reads":[],"writes":[],"hosts":["example.com"],"commands":["curl https://example.com/x","sh"],"zone":"network","doubts":[{"not_understood":"`sh` runs what it reads"}],"confined":true},"considered":[{"name":"scope","origin":"kernel","kind":"scope","matched":true,"verdict":"pass","reason":""},{"name":"schema","origin":"kernel","kind":"schema","matched":true,"verdict":"pass","reason":""},{"name":"project-roots","origin":"kernel","kind":"kernel","matched":true,"verdict":"pass","reason":""},{"name":"system-directories","origin":"kernel","kind":"kernel","matched":true,"verdict":"pass","reason":""},{"name":"own-files","origin":"kernel","kind":"kernel","matched":true,"verdict":"pass","reason":""},{"name":"protected-paths","origin":"kernel","kind":"kernel","matched":true,"verdict":"pass","reason":""},{"name":"destructive-commands","origin":"kernel","kind":"kernel","matched":true,"verdict":"pass","reason":""},{"name":"not-understood","origin":"kernel","kind":"kernel","matched":true,"verdict":"ask","reason":"it cannot be told what it does: `sh` runs what it reads"},{"name":"secret-then-network","origin":"kernel","kind":"kernel","matched":true,"verdict":"pass","reason":""},{"name":"deny bash(curl * | sh)","origin":"user","kind":"rule","matched":true,"verdict":"block","reason":"it denies"},{"name":"network at level standard, confined","origin":"kernel","kind":"zone","matched":true,"verdict":"ask","reason":"zone `network` asks at level `standard`"},{"name":"ask","origin":"kernel","kind":"mode","matched":true,"verdict":"pass","reason":""}]}
-    "#]],
+            exit 3
+            --- stdout
+            {"verdict":"block","reason":"the rule `deny bash(curl * | sh)` denies it","decidedBy":"rule deny bash(curl * | sh)","facts":{"reads":[],"writes":[],"hosts":["example.com"],"commands":["curl https://example.com/x","sh"],"zone":"network","doubts":[{"not_understood":"`sh` runs what it reads"}],"confined":true},"considered":[{"name":"scope","origin":"kernel","kind":"scope","matched":true,"verdict":"pass","reason":""},{"name":"schema","origin":"kernel","kind":"schema","matched":true,"verdict":"pass","reason":""},{"name":"project-roots","origin":"kernel","kind":"kernel","matched":true,"verdict":"pass","reason":""},{"name":"system-directories","origin":"kernel","kind":"kernel","matched":true,"verdict":"pass","reason":""},{"name":"own-files","origin":"kernel","kind":"kernel","matched":true,"verdict":"pass","reason":""},{"name":"protected-paths","origin":"kernel","kind":"kernel","matched":true,"verdict":"pass","reason":""},{"name":"destructive-commands","origin":"kernel","kind":"kernel","matched":true,"verdict":"pass","reason":""},{"name":"not-understood","origin":"kernel","kind":"kernel","matched":true,"verdict":"ask","reason":"its effects are not known beforehand: `sh` runs what it reads"},{"name":"secret-then-network","origin":"kernel","kind":"kernel","matched":true,"verdict":"pass","reason":""},{"name":"deny bash(curl * | sh)","origin":"user","kind":"rule","matched":true,"verdict":"block","reason":"the rule denies"},{"name":"network at level standard, confined","origin":"kernel","kind":"zone","matched":true,"verdict":"ask","reason":"zone `network` asks at level `standard`"},{"name":"ask","origin":"kernel","kind":"mode","matched":true,"verdict":"pass","reason":""}]}
+        "#]],
     );
 }
 
@@ -216,23 +216,23 @@ fn explain_unreadable_input_is_a_usage_error() {
         "{}",
         &["bash", "{\"command\": "],
         expect![[r#"
-        exit 2
-        --- stderr
-        error: the input for `bash` cannot be read: EOF while parsing a value at line 1 column 12
+            exit 2
+            --- stderr
+            error: cannot parse the input for `bash`: EOF while parsing a value at line 1 column 12
 
-        hint: give it as JSON: cotter explain bash '{"command": "git push"}'
-    "#]],
+            hint: give it as JSON: cotter explain bash '{"command": "git push"}'
+        "#]],
     );
     check(
         "{}",
         &["write", "a.txt"],
         expect![[r#"
-        exit 2
-        --- stderr
-        error: the input for `write` cannot be read: expected value at line 1 column 1
+            exit 2
+            --- stderr
+            error: cannot parse the input for `write`: expected value at line 1 column 1
 
-        hint: give it as JSON: cotter explain bash '{"command": "git push"}'
-    "#]],
+            hint: give it as JSON: cotter explain bash '{"command": "git push"}'
+        "#]],
     );
     check(
         "{}",
@@ -367,10 +367,10 @@ fn s1_rules_and_folders_that_match_nothing_are_reported() {
     let output = world.output(&["permissions", "list"]);
     assert_eq!(output.status.code(), Some(0), "{}", world.shown(&output));
     expect![[r#"
-        warning: [T]/home/.config/cotter/settings.json:6:13: $.roots[0]: there is no folder `/not/there`
-        warning: [T]/home/.config/cotter/settings.json:8:14: $.caches[0]: there is no folder `~/none`
-        warning: [T]/home/.config/cotter/settings.json:4:15: $.permissions.allow[0]: there is no tool `bahs`, so the rule `allow bahs(ls)` never holds; did you mean `bash`?
-        warning: [T]/home/.config/cotter/settings.json:3:14: $.permissions.deny[0]: there is no tool `reed`, so the rule `deny reed(.env)` never holds; did you mean `read`?
+        warning: [T]/home/.config/cotter/settings.json:6:13: $.roots[0]: folder `/not/there` not found
+        warning: [T]/home/.config/cotter/settings.json:8:14: $.caches[0]: folder `~/none` not found
+        warning: [T]/home/.config/cotter/settings.json:4:15: $.permissions.allow[0]: there is no tool `bahs`, so the rule `allow bahs(ls)` never matches; did you mean `bash`?
+        warning: [T]/home/.config/cotter/settings.json:3:14: $.permissions.deny[0]: there is no tool `reed`, so the rule `deny reed(.env)` never matches; did you mean `read`?
     "#]].assert_eq(&world.plain(&String::from_utf8_lossy(&output.stderr)));
 }
 
@@ -451,19 +451,19 @@ fn l13_rule_for_ls_does_not_cover_other_commands() {
             bash ls & rm x
                 ask by zone: zone `workspace` asks at level `paranoid`; `rm x` deletes a file
             bash ls $(rm x)
-                ask by zone: zone `build` asks at level `paranoid`; `rm x` deletes a file; it cannot be told what it does: `$(rm x)` is only known when it runs
+                ask by zone: zone `build` asks at level `paranoid`; `rm x` deletes a file; its effects are not known beforehand: `$(rm x)` is only known when it runs
             bash ls `rm x`
-                ask by zone: zone `build` asks at level `paranoid`; `rm x` deletes a file; it cannot be told what it does: ``rm x`` is only known when it runs
+                ask by zone: zone `build` asks at level `paranoid`; `rm x` deletes a file; its effects are not known beforehand: ``rm x`` is only known when it runs
             bash ls "$(rm x)"
-                ask by zone: zone `build` asks at level `paranoid`; `rm x` deletes a file; it cannot be told what it does: `"$(rm x)"` is only known when it runs
+                ask by zone: zone `build` asks at level `paranoid`; `rm x` deletes a file; its effects are not known beforehand: `"$(rm x)"` is only known when it runs
             bash ls <(rm x)
                 ask by zone: zone `workspace` asks at level `paranoid`; `rm x` deletes a file
             bash ls | sh
-                ask by zone: zone `build` asks at level `paranoid`; it cannot be told what it does: `sh` runs what it reads
+                ask by zone: zone `build` asks at level `paranoid`; its effects are not known beforehand: `sh` runs what it reads
             bash ls > a.txt
                 ask by zone: zone `workspace` asks at level `paranoid`
             bash LD_PRELOAD=./x.so ls
-                ask by not-understood: it cannot be told what it does: `LD_PRELOAD=…` before a command may change what it does
+                ask by not-understood: its effects are not known beforehand: `LD_PRELOAD=…` before a command may change what it does
             bash ./ls
                 ask by zone: zone `build` asks at level `paranoid`
             bash /bin/ls
@@ -560,9 +560,9 @@ fn l12_a_policy_rejects_and_never_asks() {
             bash make
                 block by policy only-git: the policy only-git rejects it: `make` is not on its allowlist
             fetch http://example.com
-                block by policy 2: the policy 2 rejects it: `url` has what `^http:` finds
+                block by policy 2: the policy 2 rejects it: `url` matches `^http:`
             fetch https://internal.example.com
-                block by policy 2: the policy 2 rejects it: `url` has what `internal` finds
+                block by policy 2: the policy 2 rejects it: `url` matches `internal`
             fetch https://example.com
                 pass by rule allow fetch
         "#]],
@@ -637,10 +637,10 @@ fn settings_with_a_failing_rule_example_do_not_load() {
     check_load(
         &rule("mcp__x__y", r#""match": ["z"]"#),
         expect![[r#"
-        exit 1
-        --- stderr
-        error: [T]/home/.config/cotter/settings.json:3:37: $.permissions.allow[0].match[0]: the rule `mcp__x__y` can have no examples: there is no tool `mcp__x__y`
-    "#]],
+            exit 1
+            --- stderr
+            error: [T]/home/.config/cotter/settings.json:3:37: $.permissions.allow[0].match[0]: cannot check the examples of rule `mcp__x__y`: there is no tool `mcp__x__y`
+        "#]],
     );
     check_load(
         &rule("bash(git *)", r#""matches": ["git status"]"#),

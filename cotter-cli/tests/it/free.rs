@@ -862,7 +862,7 @@ fn s1_agent_cannot_type_at_the_terminal_of_the_person() {
     screen.type_keys("n\n");
     expect![[r#"
         exit 0
-        warning: nothing of [T]/project/.mcp.json runs: nobody trusts it yet (`cotter trust` shows it)
+        warning: nothing of [T]/project/.mcp.json runs: it is not trusted yet (`cotter trust` shows it)
         1. bash {"command":"rm -r .git/hooks"}
            asked by protected-paths: .git/hooks decides what runs later
            asked by destructive-commands: `rm -r .git/hooks` deletes a folder with all it holds

@@ -16,97 +16,97 @@ fn help_lists_commands_and_flags() {
                cotter <COMMAND>
 
         Commands:
-          skills       List skills, look at one, see which a task brings in
-          hooks        List hooks, try them, see what they did, check the files that declare them
-          commands     List what may be typed after a slash
-          agents       List the subagents the model may call, and profiles
-          models       List the models that can answer
-          spaces       Add spaces, folders that are an extension, and begin one
-          doctor       What was found where, what is trusted, used, not honoured, confined or slow
-          explain      What would happen to a call, and why, without running it
-          mcp          List what MCP servers offer, and accept what changed
-          permissions  List the rules in force, and take one back
-          init         Begin a project's own folder: a hook, a rule, a skill, a command, an agent
-          schema       Print the JSON Schema of a file, for editors, or of what hooks read and answer
-          trust        Show what a project brings, and let it run
-          untrust      Take trust back
+          skills       List skills, show one, show which skills a task triggers, check skill files
+          hooks        List hooks, test them, show their log, check hook files
+          commands     List slash commands, check command files
+          agents       List subagents and profiles, check agent files
+          models       List the available models
+          spaces       Add, update, remove, create and check spaces: folders that are an extension
+          doctor       Report which files are found, trusted and used, what is broken, confined or slow
+          explain      Show the decision about a call, and its reasons, without running the call
+          mcp          List the tools of MCP servers, accept changed ones
+          permissions  List the permission rules, revoke one
+          init         Create a `.cotter` folder with an example hook, rule, skill, command and agent
+          schema       Print the JSON Schema of a file, or of the input and output of hooks
+          trust        Show what a project would run, and ask whether to trust it
+          untrust      Withdraw trust
           sessions     List and show stored sessions
-          ledger       Every decision about every tool call of a session
+          ledger       Show every decision about the tool calls of a session
 
         Arguments:
-          [PROMPT]  What to do; piped input is added as data
+          [PROMPT]  Run this prompt; piped input is added as data
 
         Options:
           -p, --print                   Run one prompt and print the answer
-              --output-format <FORMAT>  How the run is told: text, json, stream-json
-              --model <MODEL>           Who answers: provider/model, or `rehearsal`, an offline stand-in
-              --fallback-model <MODEL>  Who answers when the ones before fail; may be repeated
-              --script <FILE>           Let a script answer: steps in a JSON file
-              --record-cassette <FILE>  Write what is said to providers to a new file
-              --cassette <FILE>         Let such a file answer; nothing is sent
-              --continue                Go on with the last session of this folder
-              --resume <ID>             Go on with a session; the beginning of its id is enough
-              --no-session              Keep nothing
-              --ask                     Put questions on the terminal instead of refusing what would ask
-              --max-turns <N>           The most requests of this run, and of each subagent
-              --max-budget-usd <X>      The most this run may cost, in dollars
-              --cwd <DIR>               The folder to work in
-              --add-dir <DIR>           A further folder that may be read and written; may be repeated
-              --mcp <FILE>              MCP servers for this run, in a file; may be repeated
-              --settings <FILE>         Settings for this run, nearer than your own
-              --agent <AGENT>           Who runs: an agent's name, or the path of a profile's agent.json
-              --space <ID>              Load a space; may be repeated
-              --permission-mode <MODE>  What becomes of calls that no rule decides: ask, accept-edits, plan, auto
-              --without <NAME>          Run without a hook; may be repeated
-              --safe-mode               Use nothing that the project or a space brings: no hooks, skills, servers, notes
-              --trust[=<HASH>]          Use what the project brings: ask about it, or trust this hash
-              --require-trust           Do not run where something of the project is not trusted
-              --color <WHEN>            Colour: auto, always, never
+              --output-format <FORMAT>  Print the run in this format: text, json, stream-json
+              --model <MODEL>           Use this model: `provider/model`, or `rehearsal`
+              --fallback-model <MODEL>  Use this model if the models before it fail; may be repeated
+              --script <FILE>           Take the replies of the model from this script, a JSON file
+              --record-cassette <FILE>  Record the requests to providers and their replies in this new file
+              --cassette <FILE>         Take the replies from such a file; nothing is sent
+              --continue                Continue the last session in this folder
+              --resume <ID>             Continue this session; the start of its id is enough
+              --no-session              Do not store this session
+              --ask                     Ask on the terminal, instead of refusing calls that need approval
+              --max-turns <N>           Limit the steps of this run, and of each subagent
+              --max-budget-usd <X>      Limit the cost of this run, in dollars
+              --cwd <DIR>               Work in this folder
+              --add-dir <DIR>           Allow calls to read and write in this folder too; may be repeated
+              --mcp <FILE>              Use the MCP servers in this file; may be repeated
+              --settings <FILE>         Use this settings file too; it takes precedence over your own settings
+              --agent <AGENT>           Run this agent: a name, or the path of a profile's agent.json
+              --space <ID>              Load this space; may be repeated
+              --permission-mode <MODE>  Set the mode for calls that no rule decides: ask, accept-edits, plan, auto
+              --without <NAME>          Disable this hook; may be repeated
+              --safe-mode               Use no hooks, skills, servers or memory files of the project or of a space
+              --trust[=<HASH>]          Ask whether to trust the project, or trust this hash for one run
+              --require-trust           Refuse to run if a source of the project or a named space is not trusted
+              --color <WHEN>            Use colour: auto, always, never
           -h, --help                    Print help
           -V, --version                 Print version
     "#]]);
     world.check(
         &["sessions", "--help"],
         expect![[r#"
-        exit 0
-        --- stdout
-        List and show stored sessions
+            exit 0
+            --- stdout
+            List and show stored sessions
 
-        Usage: cotter sessions [OPTIONS] <COMMAND>
+            Usage: cotter sessions [OPTIONS] <COMMAND>
 
-        Commands:
-          list  The sessions there are, the last one first
-          show  The conversation of a session
+            Commands:
+              list  List all sessions, the newest first
+              show  Show the conversation of a session
 
-        Options:
-              --color <WHEN>  Colour: auto, always, never
-          -h, --help          Print help
-    "#]],
+            Options:
+                  --color <WHEN>  Use colour: auto, always, never
+              -h, --help          Print help
+        "#]],
     );
     world.check(
         &["sessions", "show", "-h"],
         expect![[r#"
-        exit 0
-        --- stdout
-        The conversation of a session
+            exit 0
+            --- stdout
+            Show the conversation of a session
 
-        Usage: cotter sessions show [OPTIONS] <ID>
+            Usage: cotter sessions show [OPTIONS] <ID>
 
-        Arguments:
-          <ID>  A session's id, or the beginning of it
+            Arguments:
+              <ID>  Show this session; the start of its id is enough
 
-        Options:
-              --json          The entries as they are stored, one JSON object per line
-              --color <WHEN>  Colour: auto, always, never
-          -h, --help          Print help
-    "#]],
+            Options:
+                  --json          Print the stored entries, one JSON object per line
+                  --color <WHEN>  Use colour: auto, always, never
+              -h, --help          Print help
+        "#]],
     );
     world.check(
         &["ledger", "--help"],
         expect![[r#"
             exit 0
             --- stdout
-            Every decision about every tool call of a session
+            Show every decision about the tool calls of a session
 
             Usage: cotter ledger [OPTIONS] [ID] [COMMAND]
 
@@ -114,10 +114,10 @@ fn help_lists_commands_and_flags() {
               verify  Check that no row of the ledger is missing, changed or out of order
 
             Arguments:
-              [ID]  A session's id, or the beginning of it; without it, the folder's last
+              [ID]  Show this session; the start of its id is enough [default: the last one in this folder]
 
             Options:
-                  --color <WHEN>  Colour: auto, always, never
+                  --color <WHEN>  Use colour: auto, always, never
               -h, --help          Print help
         "#]],
     );
@@ -237,7 +237,7 @@ fn wrong_flag_or_value_is_a_usage_error_with_a_hint() {
             --- stderr
             error: invalid value '0' for '--max-turns <N>': 0 is not in 1..=4294967295
 
-            hint: `cotter --help` shows what may be typed
+            hint: `cotter --help` lists the arguments
         "#]],
     );
     world.check(
@@ -247,48 +247,48 @@ fn wrong_flag_or_value_is_a_usage_error_with_a_hint() {
             --- stderr
             error: invalid value '-1' for '--max-budget-usd <X>': expected a number above 0
 
-            hint: `cotter --help` shows what may be typed
+            hint: `cotter --help` lists the arguments
         "#]],
     );
     world.check(
         &["-p", "--max-budget-usd=nan", "hi"],
         expect![[r#"
-        exit 2
-        --- stderr
-        error: invalid value 'nan' for '--max-budget-usd <X>': expected a number above 0
+            exit 2
+            --- stderr
+            error: invalid value 'nan' for '--max-budget-usd <X>': expected a number above 0
 
-        hint: `cotter --help` shows what may be typed
-    "#]],
+            hint: `cotter --help` lists the arguments
+        "#]],
     );
     world.check(
         &["-p", "--continue", "--resume", "x", "hi"],
         expect![[r#"
-        exit 2
-        --- stderr
-        error: the argument '--continue' cannot be used with '--resume <ID>'
+            exit 2
+            --- stderr
+            error: the argument '--continue' cannot be used with '--resume <ID>'
 
-        hint: `cotter --help` shows what may be typed
-    "#]],
+            hint: `cotter --help` lists the arguments
+        "#]],
     );
     world.check(
         &["-p", "--no-session", "--continue", "hi"],
         expect![[r#"
-        exit 2
-        --- stderr
-        error: the argument '--no-session' cannot be used with '--continue'
+            exit 2
+            --- stderr
+            error: the argument '--no-session' cannot be used with '--continue'
 
-        hint: `cotter --help` shows what may be typed
-    "#]],
+            hint: `cotter --help` lists the arguments
+        "#]],
     );
     world.check(
         &["-p", "--model", "rehearsal", "--script", "x", "hi"],
         expect![[r#"
-        exit 2
-        --- stderr
-        error: the argument '--model <MODEL>' cannot be used with '--script <FILE>'
+            exit 2
+            --- stderr
+            error: the argument '--model <MODEL>' cannot be used with '--script <FILE>'
 
-        hint: `cotter --help` shows what may be typed
-    "#]],
+            hint: `cotter --help` lists the arguments
+        "#]],
     );
     world.check(
         &["model", "list"],
@@ -357,7 +357,7 @@ fn wrong_flag_or_value_is_a_usage_error_with_a_hint() {
             --- stderr
             error: no session was started in [T]/project
 
-            hint: `cotter sessions list` shows those of other folders; name one
+            hint: `cotter sessions list` shows the sessions of other folders; name one
         "#]],
     );
     world.check(
@@ -380,14 +380,14 @@ fn color_flag_controls_colours() {
         --- stderr
         [1;31merror:[0m no model is set up, so nothing was sent
 
-        [36mhint:[0m set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, `--ask` offers what there is, `cotter models list` shows it
+        [36mhint:[0m set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, `--ask` offers a choice, `cotter models list` shows all
     "#]]);
     world.check(&["-p", "--color", "never", "hi"], expect![[r#"
         exit 2
         --- stderr
         error: no model is set up, so nothing was sent
 
-        hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, `--ask` offers what there is, `cotter models list` shows it
+        hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, `--ask` offers a choice, `cotter models list` shows all
     "#]]);
     world.check(
         &["-p", "--color", "blue", "hi"],
@@ -422,12 +422,12 @@ fn a_missing_argument_points_to_the_help_of_its_command() {
     world.check(
         &["spaces", "add"],
         expect![[r#"
-        exit 2
-        --- stderr
-        error: the following required arguments were not provided
-          caused by: <PATH|GIT-URL>
+            exit 2
+            --- stderr
+            error: the following required arguments were not provided
+              caused by: <PATH|GIT-URL>
 
-        hint: `cotter spaces add --help` shows what may be typed
-    "#]],
+            hint: `cotter spaces add --help` lists the arguments
+        "#]],
     );
 }

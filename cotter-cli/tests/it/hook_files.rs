@@ -148,32 +148,32 @@ fn c14_hook_files_with_errors_stop_the_start_and_are_all_reported() {
     world.check(&rehearsal(&[], "read a.txt"), expect![[r#"
         exit 1
         --- stderr
-        error: hooks could not be loaded
+        error: cannot load hooks
           caused by: [T]/home/.config/cotter/hooks/broken.yaml:2: there is no phase `prod`; there are `pre`, `post`
           caused by: [T]/home/.config/cotter/hooks/lost.yaml:4: there is no program `./lost.sh` in the folder that has `hooks`
-          caused by: [T]/home/.config/cotter/hooks/twice.yaml:1: the id `no-prod` is already there, by no-prod.yaml
+          caused by: [T]/home/.config/cotter/hooks/twice.yaml:1: the id `no-prod` is already defined by no-prod.yaml
 
-        hint: a gate may be in them, so nothing runs; `cotter hooks check PATH` tells more
+        hint: these files may contain gates, so nothing runs; `cotter hooks check PATH` lists all errors
     "#]]);
     world.check(&["hooks", "list"], expect![[r#"
         exit 1
         --- stderr
-        error: hooks could not be loaded
+        error: cannot load hooks
           caused by: [T]/home/.config/cotter/hooks/broken.yaml:2: there is no phase `prod`; there are `pre`, `post`
           caused by: [T]/home/.config/cotter/hooks/lost.yaml:4: there is no program `./lost.sh` in the folder that has `hooks`
-          caused by: [T]/home/.config/cotter/hooks/twice.yaml:1: the id `no-prod` is already there, by no-prod.yaml
+          caused by: [T]/home/.config/cotter/hooks/twice.yaml:1: the id `no-prod` is already defined by no-prod.yaml
 
-        hint: a gate may be in them, so nothing runs; `cotter hooks check PATH` tells more
+        hint: these files may contain gates, so nothing runs; `cotter hooks check PATH` lists all errors
     "#]]);
     world.check(&["explain", "read", r#"{"path": "a.txt"}"#], expect![[r#"
         exit 1
         --- stderr
-        error: hooks could not be loaded
+        error: cannot load hooks
           caused by: [T]/home/.config/cotter/hooks/broken.yaml:2: there is no phase `prod`; there are `pre`, `post`
           caused by: [T]/home/.config/cotter/hooks/lost.yaml:4: there is no program `./lost.sh` in the folder that has `hooks`
-          caused by: [T]/home/.config/cotter/hooks/twice.yaml:1: the id `no-prod` is already there, by no-prod.yaml
+          caused by: [T]/home/.config/cotter/hooks/twice.yaml:1: the id `no-prod` is already defined by no-prod.yaml
 
-        hint: a gate may be in them, so nothing runs; `cotter hooks check PATH` tells more
+        hint: these files may contain gates, so nothing runs; `cotter hooks check PATH` lists all errors
     "#]]);
 }
 
@@ -197,8 +197,8 @@ fn l12_hook_for_an_unknown_tool_is_reported() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        warning: [T]/home/.config/cotter/settings.json: hook `lint` is for the tool `bahs`, which is not there; did you mean `bash`?
-        warning: [T]/home/.config/cotter/hooks: hook `no-prod` is for the tool `Write`, which is not there; did you mean `write`?
+        warning: [T]/home/.config/cotter/settings.json: hook `lint` is for the tool `bahs`, which does not exist; did you mean `bash`?
+        warning: [T]/home/.config/cotter/hooks: hook `no-prod` is for the tool `Write`, which does not exist; did you mean `write`?
     "#]]);
 }
 
@@ -223,12 +223,12 @@ fn s3_config_home_inside_the_project_is_not_the_users() {
     world.check(
         &rehearsal(&[], "read a.txt"),
         expect![[r#"
-        exit 1
-        --- stderr
-        error: [T]/project/conf/hooks lies in the project, and a project's hooks are not read
+            exit 1
+            --- stderr
+            error: [T]/project/conf/hooks is inside the project, so its hooks are not used
 
-        hint: keep your own hooks outside [T]/project
-    "#]],
+            hint: keep your own hooks outside [T]/project
+        "#]],
     );
 }
 
@@ -245,60 +245,60 @@ fn s6_project_hook_files_are_shown_before_they_run() {
     world.check(
         &["trust", "--print"],
         expect![[r#"
-        exit 0
-        --- stdout
-        source  [T]/project/.cotter
-        hash    [HASH][HASH]
-        trust   none yet
+            exit 0
+            --- stdout
+            source  [T]/project/.cotter
+            hash    [HASH][HASH]
+            trust   none yet
 
-        commands, pinned (all their code is below) or open (they run other code too)
-          open    hook audit at tool.post
-                  runs cat >> "$COTTER_PROJECT_DIR/audit.log"
-                  open: it has shell syntax (`>`)
-          open    hook lint at tool.post, switched off
-                  runs npm run lint
-                  open: `npm` runs what `package.json` and installed packages say
-          pinned  hook no-prod at tool.pre
-                  runs ./hooks/no-prod.sh
-          pinned  hook sign at tool.pre
-                  runs ./hooks/lib/sign.sh
+            commands, pinned (all their code is below) or open (they run other code too)
+              open    hook audit at tool.post
+                      runs cat >> "$COTTER_PROJECT_DIR/audit.log"
+                      open: it has shell syntax (`>`)
+              open    hook lint at tool.post, switched off
+                      runs npm run lint
+                      open: `npm` runs scripts of `package.json` and installed packages
+              pinned  hook no-prod at tool.pre
+                      runs ./hooks/no-prod.sh
+              pinned  hook sign at tool.pre
+                      runs ./hooks/lib/sign.sh
 
-        files (6)
-                       72 bytes  hooks/audit.yaml
-          runs         98 bytes  hooks/lib/sign.sh
-                       59 bytes  hooks/lint.yaml
-          runs        102 bytes  hooks/no-prod.sh
-                       85 bytes  hooks/no-prod.yaml
-                       62 bytes  hooks/sign.yaml
-    "#]],
+            files (6)
+                           72 bytes  hooks/audit.yaml
+              exec         98 bytes  hooks/lib/sign.sh
+                           59 bytes  hooks/lint.yaml
+              exec        102 bytes  hooks/no-prod.sh
+                           85 bytes  hooks/no-prod.yaml
+                           62 bytes  hooks/sign.yaml
+        "#]],
     );
     // In an untrusted folder nothing runs, and a broken file is no error.
     world.write(&format!("{PROJECT}/hooks/broken.yaml"), "id: broken\n");
     world.check(
         &rehearsal(&[], "write x to prod.txt"),
         expect![[r#"
-        exit 0
-        --- stdout
-        rehearsal: `write` {"path":"prod.txt","content":"x"} gave 1 line:
-        created prod.txt, 1 line
+            exit 0
+            --- stdout
+            rehearsal: `write` {"path":"prod.txt","content":"x"} gave 1 line:
+            created prod.txt, 1 line
 
-        (rehearsal is an offline stand-in, not a model)
-        --- stderr
-        warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
-    "#]],
+            (rehearsal is an offline stand-in, not a model)
+            --- stderr
+            warning: nothing of [T]/project/.cotter runs: it is not trusted yet (`cotter trust` shows it)
+        "#]],
     );
     assert!(!world.path("project/audit.log").exists());
     // A file that cannot be read cannot be trusted.
     world.check(
         &["trust", "--print"],
         expect![[r#"
-        exit 1
-        --- stderr
-        error: hooks could not be loaded
-          caused by: [T]/project/.cotter/hooks/broken.yaml:1: there is no `phase`
+            exit 1
+            --- stderr
+            error: cannot load hooks
+              caused by: [T]/project/.cotter/hooks/broken.yaml:1: missing key `phase`
 
-        hint: a gate may be in them, so nothing runs; `cotter hooks check PATH` tells more
-    "#]],
+            hint: these files may contain gates, so nothing runs; `cotter hooks check PATH` lists all errors
+        "#]],
     );
 }
 
@@ -391,7 +391,7 @@ fn s2_trusted_gate_of_a_file_stays_when_its_folder_changes_or_disappears() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        warning: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it runs (`cotter trust` shows how it changed)
+        warning: [T]/project/.cotter changed since it was trusted: its trusted hooks and rules still apply, nothing else of it runs (`cotter trust` shows how it changed)
         refused: write: not in production (no-prod, project)
     "#]]);
     fs::remove_dir_all(world.path(&format!("{PROJECT}/hooks"))).unwrap();
@@ -402,7 +402,7 @@ fn s2_trusted_gate_of_a_file_stays_when_its_folder_changes_or_disappears() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        warning: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it runs (`cotter trust` shows how it changed)
+        warning: [T]/project/.cotter changed since it was trusted: its trusted hooks and rules still apply, nothing else of it runs (`cotter trust` shows how it changed)
         refused: write: not in production (no-prod, project)
     "#]]);
     // Commands that only report show the same.
@@ -445,7 +445,7 @@ fn s2_trusted_gate_of_a_file_stays_when_its_folder_changes_or_disappears() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        warning: [T]/project/.cotter was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it runs (`cotter untrust` forgets it)
+        warning: [T]/project/.cotter was trusted, and is gone: its trusted hooks and rules still apply, nothing else of it runs (`cotter untrust` removes the trust)
         refused: write: not in production (no-prod, project)
     "#]]);
     expect![[r#"
@@ -482,7 +482,7 @@ fn c14_hooks_check_reports_each_file() {
             .cotter/settings.json: rejected
               rejected  line 2: $.hooks["tool.pre"][0].comand: unknown key `comand`; did you mean `command`?
 
-            looked at 3 hooks, 1 file of settings: 1 ok, 3 rejected
+            checked 3 hooks, 1 file of settings: 1 ok, 3 rejected
         "#]],
     );
     world.check(&["hooks", "check", ".", "--json"], expect![[r#"
@@ -500,7 +500,7 @@ fn c14_hooks_check_reports_each_file() {
             --- stdout
             .cotter/hooks/no-prod.yaml: ok
 
-            looked at 1 hook: 1 ok
+            checked 1 hook: 1 ok
         "#]],
     );
     world.check(
@@ -519,9 +519,9 @@ fn c14_hooks_check_reports_each_file() {
         expect![[r#"
             exit 0
             --- stdout
-            there are no hooks in src
+            no hooks found in src
 
-            hint: looked for `settings.json` and `hooks/*.yaml` of a `.cotter`, settings of a `.claude`, `hooks/hooks.json` of a plugin, `hooks/*.yaml` of a space
+            hint: expected `settings.json` and `hooks/*.yaml` of a `.cotter`, settings of a `.claude`, `hooks/hooks.json` of a plugin, `hooks/*.yaml` of a space
         "#]],
     );
 }

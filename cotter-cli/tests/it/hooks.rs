@@ -64,19 +64,19 @@ fn s30_without_flag_and_settings_disable_hooks_by_name() {
     world.check(
         &rehearsal(&["--without", "no-prd"], "write x to a.txt"),
         expect![[r#"
-        exit 1
-        --- stderr
-        error: there is no hook `no-prd` to leave out
+            exit 1
+            --- stderr
+            error: --without: no hook is named `no-prd`
 
-        hint: did you mean `no-prod`?
-    "#]],
+            hint: did you mean `no-prod`?
+        "#]],
     );
     world.check(
         &rehearsal(&["--without", "project-roots"], "write x to a.txt"),
         expect![[r#"
             exit 1
             --- stderr
-            error: hook `project-roots` is the kernel's, and nothing switches it off
+            error: --without: cannot disable kernel gate `project-roots`
         "#]],
     );
     world.settings(&OWN.replacen('{', r#"{"disable": ["user/no-prod", "none"],"#, 1));
@@ -88,7 +88,7 @@ fn s30_without_flag_and_settings_disable_hooks_by_name() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        warning: [T]/home/.config/cotter/settings.json:1:30: $.disable[1]: there is no hook `none` to switch off
+        warning: [T]/home/.config/cotter/settings.json:1:30: $.disable[1]: cannot switch off hook `none`: no hook has this name
     "#]]);
     world.check(&["hooks", "list"], expect![[r#"
         exit 0
@@ -96,22 +96,22 @@ fn s30_without_flag_and_settings_disable_hooks_by_name() {
         no-prod               tool.pre            transform, gate  (user)  for write  Nothing is written to production.  switched off
         greet                 session.start       observe          (user)
         project-roots         tool.pre            gate             (kernel)  Blocks calls that read outside the roots or write outside the project.
-        system-directories    tool.pre            gate             (kernel)  Blocks calls that write where the system lives: /etc, /usr, /dev and the like.
-        own-files             tool.pre            gate             (kernel)  Blocks calls that touch settings, keys, sessions and whatever else is closed; asks where a command could reach them through a folder that holds them.
+        system-directories    tool.pre            gate             (kernel)  Blocks calls that write to system directories, such as /etc, /usr and /dev.
+        own-files             tool.pre            gate             (kernel)  Blocks calls that touch closed files, such as settings, keys and sessions; asks if a command could reach them through a folder that contains them.
         protected-paths       tool.pre            gate             (kernel)  Asks before a file is written that decides what runs later, such as .git/hooks.
-        destructive-commands  tool.pre            gate             (kernel)  Asks before something is destroyed that cannot be brought back.
-        not-understood        tool.pre            gate             (kernel)  Asks where it cannot be told beforehand what a call does.
+        destructive-commands  tool.pre            gate             (kernel)  Asks before a call destroys data that cannot be restored.
+        not-understood        tool.pre            gate             (kernel)  Asks if the effects of a call are not known beforehand.
         secret-then-network   tool.pre            gate             (kernel)  After a secret was read, asks before anything reaches beyond this machine.
         secret-reads          tool.pre            observe          (kernel)
         background            session.close       observe          (embedder)  Ends background processes with their session.
-        background-news       model.pre           observe          (embedder)  Tells what background processes did that nobody approved.
-        background-end        session.end         observe          (embedder)  Tells what background processes did that nobody approved.
-        background-approvals  tool.post           observe          (embedder)  for write, edit, bash, bash_background  What a call was approved to write is no background process's doing.
+        background-news       model.pre           observe          (embedder)  Reports unapproved changes by background processes.
+        background-end        session.end         observe          (embedder)  Reports unapproved changes by background processes.
+        background-approvals  tool.post           observe          (embedder)  for write, edit, bash, bash_background  Records the protected paths that a call was approved to write.
         AskUser               user.prompt.submit  transform        (embedder)
         Delegate              user.prompt.submit  transform        (embedder)
         Memory                user.prompt.submit  transform        (embedder)
         --- stderr
-        warning: [T]/home/.config/cotter/settings.json:1:30: $.disable[1]: there is no hook `none` to switch off
+        warning: [T]/home/.config/cotter/settings.json:1:30: $.disable[1]: cannot switch off hook `none`: no hook has this name
     "#]]);
 }
 
@@ -123,17 +123,17 @@ fn hooks_list_shows_owners() {
         no-prod               tool.pre            transform, gate  (user)  for write  Nothing is written to production.
         greet                 session.start       observe          (user)
         project-roots         tool.pre            gate             (kernel)  Blocks calls that read outside the roots or write outside the project.
-        system-directories    tool.pre            gate             (kernel)  Blocks calls that write where the system lives: /etc, /usr, /dev and the like.
-        own-files             tool.pre            gate             (kernel)  Blocks calls that touch settings, keys, sessions and whatever else is closed; asks where a command could reach them through a folder that holds them.
+        system-directories    tool.pre            gate             (kernel)  Blocks calls that write to system directories, such as /etc, /usr and /dev.
+        own-files             tool.pre            gate             (kernel)  Blocks calls that touch closed files, such as settings, keys and sessions; asks if a command could reach them through a folder that contains them.
         protected-paths       tool.pre            gate             (kernel)  Asks before a file is written that decides what runs later, such as .git/hooks.
-        destructive-commands  tool.pre            gate             (kernel)  Asks before something is destroyed that cannot be brought back.
-        not-understood        tool.pre            gate             (kernel)  Asks where it cannot be told beforehand what a call does.
+        destructive-commands  tool.pre            gate             (kernel)  Asks before a call destroys data that cannot be restored.
+        not-understood        tool.pre            gate             (kernel)  Asks if the effects of a call are not known beforehand.
         secret-then-network   tool.pre            gate             (kernel)  After a secret was read, asks before anything reaches beyond this machine.
         secret-reads          tool.pre            observe          (kernel)
         background            session.close       observe          (embedder)  Ends background processes with their session.
-        background-news       model.pre           observe          (embedder)  Tells what background processes did that nobody approved.
-        background-end        session.end         observe          (embedder)  Tells what background processes did that nobody approved.
-        background-approvals  tool.post           observe          (embedder)  for write, edit, bash, bash_background  What a call was approved to write is no background process's doing.
+        background-news       model.pre           observe          (embedder)  Reports unapproved changes by background processes.
+        background-end        session.end         observe          (embedder)  Reports unapproved changes by background processes.
+        background-approvals  tool.post           observe          (embedder)  for write, edit, bash, bash_background  Records the protected paths that a call was approved to write.
         AskUser               user.prompt.submit  transform        (embedder)
         Delegate              user.prompt.submit  transform        (embedder)
         Memory                user.prompt.submit  transform        (embedder)
@@ -142,17 +142,17 @@ fn hooks_list_shows_owners() {
         exit 0
         --- stdout
         {"name":"project-roots","description":"Blocks calls that read outside the roots or write outside the project.","point":"tool.pre","powers":["gate"],"origin":"kernel","owner":"cotter","tools":null,"enabled":true}
-        {"name":"system-directories","description":"Blocks calls that write where the system lives: /etc, /usr, /dev and the like.","point":"tool.pre","powers":["gate"],"origin":"kernel","owner":"cotter","tools":null,"enabled":true}
-        {"name":"own-files","description":"Blocks calls that touch settings, keys, sessions and whatever else is closed; asks where a command could reach them through a folder that holds them.","point":"tool.pre","powers":["gate"],"origin":"kernel","owner":"cotter","tools":null,"enabled":true}
+        {"name":"system-directories","description":"Blocks calls that write to system directories, such as /etc, /usr and /dev.","point":"tool.pre","powers":["gate"],"origin":"kernel","owner":"cotter","tools":null,"enabled":true}
+        {"name":"own-files","description":"Blocks calls that touch closed files, such as settings, keys and sessions; asks if a command could reach them through a folder that contains them.","point":"tool.pre","powers":["gate"],"origin":"kernel","owner":"cotter","tools":null,"enabled":true}
         {"name":"protected-paths","description":"Asks before a file is written that decides what runs later, such as .git/hooks.","point":"tool.pre","powers":["gate"],"origin":"kernel","owner":"cotter","tools":null,"enabled":true}
-        {"name":"destructive-commands","description":"Asks before something is destroyed that cannot be brought back.","point":"tool.pre","powers":["gate"],"origin":"kernel","owner":"cotter","tools":null,"enabled":true}
-        {"name":"not-understood","description":"Asks where it cannot be told beforehand what a call does.","point":"tool.pre","powers":["gate"],"origin":"kernel","owner":"cotter","tools":null,"enabled":true}
+        {"name":"destructive-commands","description":"Asks before a call destroys data that cannot be restored.","point":"tool.pre","powers":["gate"],"origin":"kernel","owner":"cotter","tools":null,"enabled":true}
+        {"name":"not-understood","description":"Asks if the effects of a call are not known beforehand.","point":"tool.pre","powers":["gate"],"origin":"kernel","owner":"cotter","tools":null,"enabled":true}
         {"name":"secret-then-network","description":"After a secret was read, asks before anything reaches beyond this machine.","point":"tool.pre","powers":["gate"],"origin":"kernel","owner":"cotter","tools":null,"enabled":true}
         {"name":"secret-reads","description":"","point":"tool.pre","powers":["observe"],"origin":"kernel","owner":"cotter","tools":null,"enabled":true}
         {"name":"background","description":"Ends background processes with their session.","point":"session.close","powers":["observe"],"origin":"embedder","owner":"program","tools":null,"enabled":true}
-        {"name":"background-news","description":"Tells what background processes did that nobody approved.","point":"model.pre","powers":["observe"],"origin":"embedder","owner":"program","tools":null,"enabled":true}
-        {"name":"background-end","description":"Tells what background processes did that nobody approved.","point":"session.end","powers":["observe"],"origin":"embedder","owner":"program","tools":null,"enabled":true}
-        {"name":"background-approvals","description":"What a call was approved to write is no background process's doing.","point":"tool.post","powers":["observe"],"origin":"embedder","owner":"program","tools":["write","edit","bash","bash_background"],"enabled":true}
+        {"name":"background-news","description":"Reports unapproved changes by background processes.","point":"model.pre","powers":["observe"],"origin":"embedder","owner":"program","tools":null,"enabled":true}
+        {"name":"background-end","description":"Reports unapproved changes by background processes.","point":"session.end","powers":["observe"],"origin":"embedder","owner":"program","tools":null,"enabled":true}
+        {"name":"background-approvals","description":"Records the protected paths that a call was approved to write.","point":"tool.post","powers":["observe"],"origin":"embedder","owner":"program","tools":["write","edit","bash","bash_background"],"enabled":true}
         {"name":"AskUser","description":"","point":"user.prompt.submit","powers":["transform"],"origin":"embedder","owner":"program","tools":null,"enabled":true}
         {"name":"Delegate","description":"","point":"user.prompt.submit","powers":["transform"],"origin":"embedder","owner":"program","tools":null,"enabled":true}
         {"name":"Memory","description":"","point":"user.prompt.submit","powers":["transform"],"origin":"embedder","owner":"program","tools":null,"enabled":true}
@@ -207,8 +207,8 @@ fn s8_untrusted_repository_runs_nothing() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
-        warning: nothing of [T]/project/.mcp.json runs: nobody trusts it yet (`cotter trust` shows it)
+        warning: nothing of [T]/project/.cotter runs: it is not trusted yet (`cotter trust` shows it)
+        warning: nothing of [T]/project/.mcp.json runs: it is not trusted yet (`cotter trust` shows it)
     "#]]);
     world.check(&rehearsal(&[], "/sly read secret.txt"), expect![[r#"
         exit 0
@@ -218,24 +218,24 @@ fn s8_untrusted_repository_runs_nothing() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
-        warning: nothing of [T]/project/.mcp.json runs: nobody trusts it yet (`cotter trust` shows it)
+        warning: nothing of [T]/project/.cotter runs: it is not trusted yet (`cotter trust` shows it)
+        warning: nothing of [T]/project/.mcp.json runs: it is not trusted yet (`cotter trust` shows it)
     "#]]);
     world.check(&["hooks", "list"], expect![[r#"
         exit 0
         --- stdout
         project-roots         tool.pre            gate       (kernel)  Blocks calls that read outside the roots or write outside the project.
-        system-directories    tool.pre            gate       (kernel)  Blocks calls that write where the system lives: /etc, /usr, /dev and the like.
-        own-files             tool.pre            gate       (kernel)  Blocks calls that touch settings, keys, sessions and whatever else is closed; asks where a command could reach them through a folder that holds them.
+        system-directories    tool.pre            gate       (kernel)  Blocks calls that write to system directories, such as /etc, /usr and /dev.
+        own-files             tool.pre            gate       (kernel)  Blocks calls that touch closed files, such as settings, keys and sessions; asks if a command could reach them through a folder that contains them.
         protected-paths       tool.pre            gate       (kernel)  Asks before a file is written that decides what runs later, such as .git/hooks.
-        destructive-commands  tool.pre            gate       (kernel)  Asks before something is destroyed that cannot be brought back.
-        not-understood        tool.pre            gate       (kernel)  Asks where it cannot be told beforehand what a call does.
+        destructive-commands  tool.pre            gate       (kernel)  Asks before a call destroys data that cannot be restored.
+        not-understood        tool.pre            gate       (kernel)  Asks if the effects of a call are not known beforehand.
         secret-then-network   tool.pre            gate       (kernel)  After a secret was read, asks before anything reaches beyond this machine.
         secret-reads          tool.pre            observe    (kernel)
         background            session.close       observe    (embedder)  Ends background processes with their session.
-        background-news       model.pre           observe    (embedder)  Tells what background processes did that nobody approved.
-        background-end        session.end         observe    (embedder)  Tells what background processes did that nobody approved.
-        background-approvals  tool.post           observe    (embedder)  for write, edit, bash, bash_background  What a call was approved to write is no background process's doing.
+        background-news       model.pre           observe    (embedder)  Reports unapproved changes by background processes.
+        background-end        session.end         observe    (embedder)  Reports unapproved changes by background processes.
+        background-approvals  tool.post           observe    (embedder)  for write, edit, bash, bash_background  Records the protected paths that a call was approved to write.
         AskUser               user.prompt.submit  transform  (embedder)
         Delegate              user.prompt.submit  transform  (embedder)
         Memory                user.prompt.submit  transform  (embedder)
@@ -244,9 +244,9 @@ fn s8_untrusted_repository_runs_nothing() {
     world.check(&rehearsal(&["--require-trust"], "read secret.txt"), expect![[r#"
         exit 3
         --- stderr
-        error: not all that the project brings is trusted
-          caused by: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
-          caused by: nothing of [T]/project/.mcp.json runs: nobody trusts it yet (`cotter trust` shows it)
+        error: a source of the project is not trusted
+          caused by: nothing of [T]/project/.cotter runs: it is not trusted yet (`cotter trust` shows it)
+          caused by: nothing of [T]/project/.mcp.json runs: it is not trusted yet (`cotter trust` shows it)
 
         hint: `cotter trust` shows it and asks; `--trust=HASH` trusts it for one run
     "#]]);
@@ -277,30 +277,30 @@ fn s3_project_settings_that_loosen_do_not_load() {
     world.check(&["trust", "--print"], expect![[r#"
         exit 1
         --- stderr
-        error: [T]/project/.cotter/settings.json:1:27: $.permissions.allow: allow rules in a project's settings
+        error: [T]/project/.cotter/settings.json:1:27: $.permissions.allow: `allow` rules are not allowed in a project's settings
 
-        hint: a project may only tighten: this belongs in your own settings
+        hint: a project may only tighten: move this to your own settings
     "#]]);
     world.write("project/.cotter/settings.json", r#"{"permissions": {"mode": "accept-edits"}}"#);
     world.check(
         &rehearsal(&[&hash(&world)], "read a.txt"),
         expect![[r#"
-        exit 1
-        --- stderr
-        error: [T]/project/.cotter/settings.json: the mode of the project is looser than yours
+            exit 1
+            --- stderr
+            error: [T]/project/.cotter/settings.json: the mode of the project is looser than yours
 
-        hint: a project may only tighten: this belongs in your own settings
-    "#]],
+            hint: a project may only tighten the policy; put this in your own settings
+        "#]],
     );
     world.write("project/.cotter/settings.json", r#"{"permissions": {"mode": "plan"}}"#);
     world.check(&rehearsal(&[&hash(&world)], "write x to b.txt"), expect![[r#"
         exit 0
         --- stdout
-        rehearsal: `write` {"path":"b.txt","content":"x"} was refused: Denied: mode `plan` only looks. Do not retry this exact call.
+        rehearsal: `write` {"path":"b.txt","content":"x"} was refused: Denied: mode `plan` allows only safe calls. Do not retry this exact call.
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        refused: write: mode `plan` only looks (mode)
+        refused: write: mode `plan` allows only safe calls (mode)
     "#]]);
 }
 
@@ -337,7 +337,7 @@ fn starter_project_passes_every_check() {
         expect![[r#"
             exit 0
             --- stdout
-            [T]/project/.cotter is there:
+            created [T]/project/.cotter:
               settings.json
               settings.schema.json
               hooks/no-prod.sh
@@ -351,12 +351,12 @@ fn starter_project_passes_every_check() {
     world.check(
         &["init"],
         expect![[r#"
-        exit 1
-        --- stderr
-        error: [T]/project/.cotter is there already
+            exit 1
+            --- stderr
+            error: [T]/project/.cotter already exists
 
-        hint: `cotter init DIR` begins another; nothing was changed
-    "#]],
+            hint: nothing was changed; `cotter init DIR` creates one in another folder
+        "#]],
     );
     for (kind, folder) in [
         ("skills", ".cotter/skills"),
@@ -397,7 +397,7 @@ fn s2_trusted_gate_stays_when_its_folder_changes_or_disappears() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        warning: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it runs (`cotter trust` shows how it changed)
+        warning: [T]/project/.cotter changed since it was trusted: its trusted hooks and rules still apply, nothing else of it runs (`cotter trust` shows how it changed)
         refused: write: this would change production; work on a copy instead (no-prod, project)
     "#]]);
     fs::remove_dir_all(world.path("project/.cotter")).unwrap();
@@ -408,14 +408,14 @@ fn s2_trusted_gate_stays_when_its_folder_changes_or_disappears() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        warning: [T]/project/.cotter was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it runs (`cotter untrust` forgets it)
+        warning: [T]/project/.cotter was trusted, and is gone: its trusted hooks and rules still apply, nothing else of it runs (`cotter untrust` removes the trust)
         refused: write: this would change production; work on a copy instead (no-prod, project)
     "#]]);
     world.check(&rehearsal(&["--require-trust"], prompt), expect![[r#"
         exit 3
         --- stderr
-        error: not all that the project brings is trusted
-          caused by: [T]/project/.cotter was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it runs (`cotter untrust` forgets it)
+        error: a source of the project is not trusted
+          caused by: [T]/project/.cotter was trusted, and is gone: its trusted hooks and rules still apply, nothing else of it runs (`cotter untrust` removes the trust)
 
         hint: `cotter trust` shows it and asks; `--trust=HASH` trusts it for one run
     "#]]);
@@ -482,17 +482,16 @@ fn l12_lists_wrap_within_the_terminal_width() {
                         Use it when something is to be blocked, asked about, checked or
                         recorded automatically.  (embedder)
         exit 0
-        /compact   Sums up the conversation now; words after it say what matters:
-                   /compact [WORDS]  (embedder)
-        /name      Names this session, or tells its name: /name [TEXT]  (embedder)
-        /retry     Sends your last prompt again  (embedder)
-        /tools     Lists the tools the model may call  (embedder)
+        /compact   Summarise the conversation now; TEXT says what matters: /compact
+                   [TEXT]  (embedder)
+        /name      Name this session, or show its name: /name [TEXT]  (embedder)
+        /retry     Send your last prompt again  (embedder)
+        /tools     List the tools that the model may call  (embedder)
         exit 0
-        @general   Works on a task by itself and reports what came of it. For work that
-                   takes many steps or much reading, of which only the outcome matters
-                   here.  (embedder)
-        @reviewer  Reads code or text and says what is wrong with it. Changes nothing.
-                   Name the files to read and what to look out for.  (embedder)
+        @general   Works on a task by itself and reports the result. For work with many
+                   steps or much reading, if only the result matters here.  (embedder)
+        @reviewer  Reviews code or text and reports what is wrong. Changes nothing. Name
+                   the files to read and what to look for.  (embedder)
     "#]]
     .assert_eq(&first);
     // Without a terminal each row is one line, unless `COLUMNS` sets a width.

@@ -40,42 +40,42 @@ fn l8_hooks_test_shows_the_answer_of_every_hook_of_a_point() {
         GUARDS,
         &WRITE,
         expect![[r#"
-        exit 0
-        --- stdout
-        tool.pre write {"path":"a.txt","content":"x"}
-        pass
+            exit 0
+            --- stdout
+            tool.pre write {"path":"a.txt","content":"x"}
+            pass
 
-          tidy     (user)  transform  replace in N ms
-            stderr: looking
-          no-prod  (user)  gate       pass in N ms
-          shell    (user)  transform  did not match: it is for bash
-          look     (user)  observe    seen in N ms
-          later    (user)  observe    seen in N ms
-            stderr: done
+              tidy     (user)  transform  replace in N ms
+                stderr: looking
+              no-prod  (user)  gate       pass in N ms
+              shell    (user)  transform  did not match: it is for bash
+              look     (user)  observe    seen in N ms
+              later    (user)  observe    seen in N ms
+                stderr: done
 
-        the input as hooks left it
-          {"path":"tidy.txt","content":"x"}
+            the input after the hooks
+              {"path":"tidy.txt","content":"x"}
 
-        the model would be told
-          From hook "tidy": Tidied up.
-    "#]],
+            notes to the model
+              From hook "tidy": Tidied up.
+        "#]],
     );
     check(
         GUARDS,
         &["tool.pre", "--tool", "edit", "--input", r#"{"path": "prod"}"#],
         expect![[r#"
-        exit 3
-        --- stdout
-        tool.pre edit {"path":"prod"}
-        block: not in production
-        decided by no-prod
+            exit 3
+            --- stdout
+            tool.pre edit {"path":"prod"}
+            block: not in production
+            decided by no-prod
 
-          tidy     (user)  transform  did not match: it is for write
-          no-prod  (user)  gate       block in N ms: not in production
-          shell    (user)  transform  did not match: it is for bash
-          look     (user)  observe    not reached: another had ended it
-          later    (user)  observe    not reached: another had ended it
-    "#]],
+              tidy     (user)  transform  did not match: it is for write
+              no-prod  (user)  gate       block in N ms: not in production
+              shell    (user)  transform  did not match: it is for bash
+              look     (user)  observe    not reached: an earlier hook ended the point
+              later    (user)  observe    not reached: an earlier hook ended the point
+        "#]],
     );
     check(
         GUARDS,
@@ -170,15 +170,15 @@ fn hooks_test_builds_a_payload_for_every_point() {
         model.pre {"attempt":1,"messageCount":1,"model":"none"}
         model.post {"toolCallCount":0,"costUsd":0.0,"cacheWrite":0,"cacheRead":0,"outputTokens":0,"inputTokens":0,"stopReason":"end_turn","model":"none"}
         tool.pre {"callId":"trial","toolInput":{},"toolName":"t"}
-        permission.ask {"calls":[{"callId":"trial","name":"","preview":"{}","asks":[{"by":"trial","reason":"hooks are tried"}]}],"id":"trial"}
+        permission.ask {"calls":[{"callId":"trial","name":"","preview":"{}","asks":[{"by":"trial","reason":"this is a dry run of hooks"}]}],"id":"trial"}
         tool.post {"durationMs":0,"outcome":"ok","is_error":false,"result":"one","callId":"trial","toolInput":{"path":"a.txt"},"toolName":"read"}
-        tool.refused {"reason":"hooks are tried","by":"trial","toolInput":{},"toolName":"t","callId":"trial"}
+        tool.refused {"reason":"this is a dry run of hooks","by":"trial","toolInput":{},"toolName":"t","callId":"trial"}
         compact.pre {"firstKeptId":"","tokensBefore":0,"trigger":"forced"}
         compact.post {"summary":"","firstKeptId":"","tokensBefore":0,"trigger":"forced"}
         subagent.start {"prompt":"","name":"trial","callId":"trial"}
         subagent.end {"text":"","status":"success","name":"trial","callId":"trial"}
         turn.end {"goneOn":0,"text":""}
-        error {"message":"hooks are tried","code":"other"}
+        error {"message":"this is a dry run of hooks","code":"other"}
         session.end {"reason":"end_turn"}
         session.close {"runs":1}
     "#]].assert_eq(&rows);
@@ -198,16 +198,16 @@ fn hooks_test_shows_answers_at_points_without_calls() {
         hooks,
         &["user.prompt.submit", "--prompt", "deploy it"],
         expect![[r#"
-        exit 0
-        --- stdout
-        user.prompt.submit deploy it
-        pass
+            exit 0
+            --- stdout
+            user.prompt.submit deploy it
+            pass
 
-          shout  (user)  transform  replace in N ms
+              shout  (user)  transform  replace in N ms
 
-        what hooks made of it
-          DEPLOY IT
-    "#]],
+            the text after the hooks
+              DEPLOY IT
+        "#]],
     );
     check(
         hooks,
@@ -267,7 +267,7 @@ fn hooks_test_shows_answers_at_points_without_calls() {
 
               lax  (user)  observe    failed and passed in N ms: it was ended by signal 9
 
-            you would be told
+            messages to you
               hook `lax` failed and passes: it was ended by signal 9
         "#]],
     );
@@ -301,23 +301,23 @@ fn hooks_test_refuses_invalid_arguments_before_a_hook_runs() {
         "",
         &["tool.pre"],
         expect![[r#"
-        exit 2
-        --- stderr
-        error: `tool.pre` is about a call, and there is no `--tool`
+            exit 2
+            --- stderr
+            error: `tool.pre` needs `--tool`
 
-        hint: cotter hooks test tool.pre --tool bash --input '{"command": "git push"}'
-    "#]],
+            hint: cotter hooks test tool.pre --tool bash --input '{"command": "git push"}'
+        "#]],
     );
     check(
         "",
         &["user.prompt.submit"],
         expect![[r#"
-        exit 2
-        --- stderr
-        error: `user.prompt.submit` is about a prompt, and there is no `--prompt`
+            exit 2
+            --- stderr
+            error: `user.prompt.submit` needs `--prompt`
 
-        hint: cotter hooks test user.prompt.submit --prompt 'deploy it'
-    "#]],
+            hint: cotter hooks test user.prompt.submit --prompt 'deploy it'
+        "#]],
     );
     check(
         "",
@@ -346,30 +346,30 @@ fn hooks_test_refuses_invalid_arguments_before_a_hook_runs() {
             error: the following required arguments were not provided
               caused by: --tool <TOOL>
 
-            hint: `cotter hooks test --help` shows what may be typed
+            hint: `cotter hooks test --help` lists the arguments
         "#]],
     );
     check(
         "",
         &["tool.pre", "--tool", "t", "--input", "{"],
         expect![[r#"
-        exit 2
-        --- stderr
-        error: the input for `t` cannot be read: EOF while parsing an object at line 1 column 1
+            exit 2
+            --- stderr
+            error: cannot parse the input for `t`: EOF while parsing an object at line 1 column 1
 
-        hint: give it as JSON: cotter explain bash '{"command": "git push"}'
-    "#]],
+            hint: give it as JSON: cotter explain bash '{"command": "git push"}'
+        "#]],
     );
     check(
         "",
         &["tool.pre", "--tool", "t", "--input", "[1]"],
         expect![[r#"
-        exit 2
-        --- stderr
-        error: the input for `t` cannot be read: it is no object
+            exit 2
+            --- stderr
+            error: cannot parse the input for `t`: it is not an object
 
-        hint: give it as JSON: cotter explain bash '{"command": "git push"}'
-    "#]],
+            hint: give it as JSON: cotter explain bash '{"command": "git push"}'
+        "#]],
     );
     check(
         "",
@@ -399,8 +399,8 @@ fn hooks_test_reads_the_input_from_a_file_or_a_pipe() {
               tidy     (user)  transform  did not match: it is for write
               no-prod  (user)  gate       block in N ms: not in production
               shell    (user)  transform  did not match: it is for bash
-              look     (user)  observe    not reached: another had ended it
-              later    (user)  observe    not reached: another had ended it
+              look     (user)  observe    not reached: an earlier hook ended the point
+              later    (user)  observe    not reached: an earlier hook ended the point
         "#]],
     );
     let piped = ["hooks", "test", "tool.pre", "--tool", "edit", "--input", "-"];
@@ -408,18 +408,18 @@ fn hooks_test_reads_the_input_from_a_file_or_a_pipe() {
         &piped,
         br#"{"path": "prod.txt"}"#,
         expect![[r#"
-        exit 3
-        --- stdout
-        tool.pre edit {"path":"prod.txt"}
-        block: not in production
-        decided by no-prod
+            exit 3
+            --- stdout
+            tool.pre edit {"path":"prod.txt"}
+            block: not in production
+            decided by no-prod
 
-          tidy     (user)  transform  did not match: it is for write
-          no-prod  (user)  gate       block in N ms: not in production
-          shell    (user)  transform  did not match: it is for bash
-          look     (user)  observe    not reached: another had ended it
-          later    (user)  observe    not reached: another had ended it
-    "#]],
+              tidy     (user)  transform  did not match: it is for write
+              no-prod  (user)  gate       block in N ms: not in production
+              shell    (user)  transform  did not match: it is for bash
+              look     (user)  observe    not reached: an earlier hook ended the point
+              later    (user)  observe    not reached: an earlier hook ended the point
+        "#]],
     );
 }
 
@@ -435,14 +435,14 @@ fn s6_hooks_test_runs_project_hooks_only_if_trusted() {
     world.check(
         &[&["hooks", "test"], &WRITE[..]].concat(),
         expect![[r#"
-        exit 0
-        --- stdout
-        tool.pre write {"path":"a.txt","content":"x"}
-        pass
-        no hook is at this point
-        --- stderr
-        warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
-    "#]],
+            exit 0
+            --- stdout
+            tool.pre write {"path":"a.txt","content":"x"}
+            pass
+            no hook is at this point
+            --- stderr
+            warning: nothing of [T]/project/.cotter runs: it is not trusted yet (`cotter trust` shows it)
+        "#]],
     );
     world.check(
         &["explain", "write", r#"{"path": "a", "content": "b"}"#, "--run-hooks", "--json"],
@@ -583,10 +583,10 @@ fn c2_explain_decides_on_the_call_as_hooks_rewrote_it() {
     explain(
         "{",
         expect![[r#"
-        exit 3
-        --- stdout
-        {"verdict":"block","reason":"what it said begins with `{` and is not JSON: EOF while parsing an object at line 1 column 1","decidedBy":"made","facts":{"reads":["[T]/project/a.txt"],"writes":[],"hosts":[],"commands":[],"zone":"safe"},"considered":[{"name":"scope","origin":"kernel","kind":"scope","matched":true,"verdict":"pass","reason":""},{"name":"schema","origin":"kernel","kind":"schema","matched":true,"verdict":"pass","reason":""},{"name":"made","origin":"user","kind":"transform","matched":true,"verdict":"failed","reason":"what it said begins with `{` and is not JSON: EOF while parsing an object at line 1 column 1"}]}
-    "#]],
+            exit 3
+            --- stdout
+            {"verdict":"block","reason":"its output begins with `{` and is not JSON: EOF while parsing an object at line 1 column 1","decidedBy":"made","facts":{"reads":["[T]/project/a.txt"],"writes":[],"hosts":[],"commands":[],"zone":"safe"},"considered":[{"name":"scope","origin":"kernel","kind":"scope","matched":true,"verdict":"pass","reason":""},{"name":"schema","origin":"kernel","kind":"schema","matched":true,"verdict":"pass","reason":""},{"name":"made","origin":"user","kind":"transform","matched":true,"verdict":"failed","reason":"its output begins with `{` and is not JSON: EOF while parsing an object at line 1 column 1"}]}
+        "#]],
     );
 }
 
@@ -625,7 +625,7 @@ fn hook_log_lists_each_hook_run() {
             --- stderr
             error: no session was started in [T]/project
 
-            hint: `cotter sessions list` shows those of other folders; name one
+            hint: `cotter sessions list` shows the sessions of other folders; name one
         "#]],
     );
     world.output(&PROMPT);

@@ -70,68 +70,68 @@ fn s28_credentials_file_readable_by_others_is_refused() {
         &good,
         0o640,
         expect![[r#"
-        exit 1
-        --- stderr
-        error: [T]/home/.config/cotter/credentials.json can be read by others, so its keys are not used
+            exit 1
+            --- stderr
+            error: [T]/home/.config/cotter/credentials.json can be read by other users, so its keys are not used
 
-        hint: `chmod 600 [T]/home/.config/cotter/credentials.json`
-    "#]],
+            hint: `chmod 600 [T]/home/.config/cotter/credentials.json`
+        "#]],
     );
     check(
         &good,
         0o604,
         expect![[r#"
-        exit 1
-        --- stderr
-        error: [T]/home/.config/cotter/credentials.json can be read by others, so its keys are not used
+            exit 1
+            --- stderr
+            error: [T]/home/.config/cotter/credentials.json can be read by other users, so its keys are not used
 
-        hint: `chmod 600 [T]/home/.config/cotter/credentials.json`
-    "#]],
+            hint: `chmod 600 [T]/home/.config/cotter/credentials.json`
+        "#]],
     );
     // The error quotes nothing of the file.
     check(
         &format!("{{\"anthropic\": \"{KEY}\"}}"),
         0o600,
         expect![[r#"
-        exit 1
-        --- stderr
-        error: [T]/home/.config/cotter/credentials.json:1:15: this is not how keys are kept
+            exit 1
+            --- stderr
+            error: [T]/home/.config/cotter/credentials.json:1:15: not a valid file of keys
 
-        hint: a file of keys is `{"anthropic": {"apiKey": "…"}}`
-    "#]],
+            hint: expected `{"anthropic": {"apiKey": "…"}}`
+        "#]],
     );
     check(
         &format!("{{\"anthropic\": {{\"{KEY}\": 1}}}}"),
         0o600,
         expect![[r#"
-        exit 1
-        --- stderr
-        error: [T]/home/.config/cotter/credentials.json:1:16: this is not how keys are kept
+            exit 1
+            --- stderr
+            error: [T]/home/.config/cotter/credentials.json:1:16: not a valid file of keys
 
-        hint: a file of keys is `{"anthropic": {"apiKey": "…"}}`
-    "#]],
+            hint: expected `{"anthropic": {"apiKey": "…"}}`
+        "#]],
     );
     check(
         &format!("{{\"anthropic\": {{\"apiKey\": \"x\" \"{KEY}\"}}}}"),
         0o600,
         expect![[r#"
-        exit 1
-        --- stderr
-        error: [T]/home/.config/cotter/credentials.json:1:29: this is not how keys are kept
+            exit 1
+            --- stderr
+            error: [T]/home/.config/cotter/credentials.json:1:29: not a valid file of keys
 
-        hint: a file of keys is `{"anthropic": {"apiKey": "…"}}`
-    "#]],
+            hint: expected `{"anthropic": {"apiKey": "…"}}`
+        "#]],
     );
     check(
         KEY,
         0o600,
         expect![[r#"
-        exit 1
-        --- stderr
-        error: [T]/home/.config/cotter/credentials.json:1:1: this is not how keys are kept
+            exit 1
+            --- stderr
+            error: [T]/home/.config/cotter/credentials.json:1:1: not a valid file of keys
 
-        hint: a file of keys is `{"anthropic": {"apiKey": "…"}}`
-    "#]],
+            hint: expected `{"anthropic": {"apiKey": "…"}}`
+        "#]],
     );
     let world = World::new();
     keep(&world, &good, 0o600);
@@ -140,7 +140,7 @@ fn s28_credentials_file_readable_by_others_is_refused() {
     world.check(&["-p", "hi"], expect![[r#"
         exit 1
         --- stderr
-        error: [T]/home/.config/cotter/credentials.json lies in a folder that others can change, so its keys are not used
+        error: [T]/home/.config/cotter/credentials.json is in a folder that other users can change, so its keys are not used
 
         hint: `chmod go-w [T]/home/.config/cotter`
     "#]]);
@@ -157,8 +157,8 @@ fn s3_credentials_file_inside_the_project_is_not_read() {
         expect![[r#"
             exit 1
             --- stderr
-            warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
-            error: [T]/project/.cotter/credentials.json lies in the project, and keys are not read there
+            warning: nothing of [T]/project/.cotter runs: it is not trusted yet (`cotter trust` shows it)
+            error: [T]/project/.cotter/credentials.json is inside the project, so its keys are not used
 
             hint: keep your own files outside [T]/project
         "#]],
@@ -202,14 +202,14 @@ fn terminal_setup_stores_a_pasted_key_and_the_model() {
         &keys,
         &expect![[r#"
             exit 0
-            No model is set up. Who is to answer?
-            1. a provider whose key you have
-            2. rehearsal, an offline stand-in, for this run
+            No model is set up. Choose one:
+            1. a provider, with your API key
+            2. rehearsal, which works offline, for this run only
             [1-2], [n]one: 1
             Paste the key (it is not shown): 
-            Keep the key of `anthropic` in [T]/home/.config/cotter/credentials.json, for you alone?
+            Store the key of `anthropic` in [T]/home/.config/cotter/credentials.json, readable only by you?
             [y]es, [n]o: y
-            Use anthropic/claude-sonnet-5-5 from now on, by [T]/home/.config/cotter/settings.json?
+            Use anthropic/claude-sonnet-5-5 from now on, and store this in [T]/home/.config/cotter/settings.json?
             [y]es, [n]o: y
             One and two.
         "#]],
@@ -249,14 +249,14 @@ fn terminal_setup_stores_nothing_without_a_yes() {
         &keys,
         &expect![[r#"
             exit 0
-            No model is set up. Who is to answer?
-            1. a provider whose key you have
-            2. rehearsal, an offline stand-in, for this run
+            No model is set up. Choose one:
+            1. a provider, with your API key
+            2. rehearsal, which works offline, for this run only
             [1-2], [n]one: 1
             Paste the key (it is not shown): 
-            Whose key is it? anthropic, openai, openai-responses, gemini, openrouter (Enter: leave it): somebody's
-            `somebody's` is not known here. One of anthropic, openai, openai-responses, gemini, openrouter (Enter: leave it): openai
-            Keep the key of `openai` in [T]/home/.config/cotter/credentials.json, for you alone?
+            Which provider is the key for? anthropic, openai, openai-responses, gemini, openrouter (Enter: cancel): somebody's
+            `somebody's` is not a known provider. Choose one of anthropic, openai, openai-responses, gemini, openrouter (Enter: cancel): openai
+            Store the key of `openai` in [T]/home/.config/cotter/credentials.json, readable only by you?
             [y]es, [n]o: n
             Yes.
         "#]],
@@ -282,15 +282,15 @@ fn terminal_setup_asks_for_the_provider_of_an_ambiguous_key() {
         &keys,
         &expect![[r#"
             exit 0
-            No model is set up. Who is to answer?
-            1. a provider whose key you have
-            2. rehearsal, an offline stand-in, for this run
+            No model is set up. Choose one:
+            1. a provider, with your API key
+            2. rehearsal, which works offline, for this run only
             [1-2], [n]one: 1
             Paste the key (it is not shown): 
-            Whose key is it? anthropic, openai, openai-responses, gemini, openrouter (Enter: openai): 
-            Keep the key of `openai` in [T]/home/.config/cotter/credentials.json, for you alone?
+            Which provider is the key for? anthropic, openai, openai-responses, gemini, openrouter (Enter: openai): 
+            Store the key of `openai` in [T]/home/.config/cotter/credentials.json, readable only by you?
             [y]es, [n]o: y
-            Use openai/gpt-6.1-terra from now on, by [T]/home/.config/cotter/settings.json?
+            Use openai/gpt-6.1-terra from now on, and store this in [T]/home/.config/cotter/settings.json?
             [y]es, [n]o: n
             Yes.
         "#]],
@@ -307,15 +307,15 @@ fn terminal_setup_asks_for_the_provider_of_an_ambiguous_key() {
         &keys,
         &expect![[r#"
             exit 2
-            No model is set up. Who is to answer?
-            1. a provider whose key you have
-            2. rehearsal, an offline stand-in, for this run
+            No model is set up. Choose one:
+            1. a provider, with your API key
+            2. rehearsal, which works offline, for this run only
             [1-2], [n]one: 1
             Paste the key (it is not shown): 
-            Whose key is it? anthropic, openai, openai-responses, gemini, openrouter (Enter: leave it): 
+            Which provider is the key for? anthropic, openai, openai-responses, gemini, openrouter (Enter: cancel): 
             error: no model is set up, so nothing was sent
 
-            hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, `--ask` offers what there is, `cotter models list` shows it
+            hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, `--ask` offers a choice, `cotter models list` shows all
         "#]],
     );
     let keys =
@@ -325,15 +325,15 @@ fn terminal_setup_asks_for_the_provider_of_an_ambiguous_key() {
         &keys,
         &expect![[r#"
             exit 2
-            No model is set up. Who is to answer?
-            1. a provider whose key you have
-            2. rehearsal, an offline stand-in, for this run
+            No model is set up. Choose one:
+            1. a provider, with your API key
+            2. rehearsal, which works offline, for this run only
             [1-2], [n]one: 1
             Paste the key (it is not shown): 
             Which model of `openrouter`? openrouter/
             error: no model is set up, so nothing was sent
 
-            hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, `--ask` offers what there is, `cotter models list` shows it
+            hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, `--ask` offers a choice, `cotter models list` shows all
         "#]],
     );
     assert_eq!(provider.requests().len(), 1);
@@ -355,13 +355,13 @@ fn terminal_setup_offers_local_models() {
         &keys,
         &expect![[r#"
             exit 0
-            No model is set up. Who is to answer?
-            1. a provider whose key you have
+            No model is set up. Choose one:
+            1. a provider, with your API key
             2. ollama/qwen3:8b, on this machine
             3. ollama/gem\u{1b}[2Jma, on this machine
-            4. rehearsal, an offline stand-in, for this run
+            4. rehearsal, which works offline, for this run only
             [1-4], [n]one: 2
-            Use ollama/qwen3:8b from now on, by [T]/home/.config/cotter/settings.json?
+            Use ollama/qwen3:8b from now on, and store this in [T]/home/.config/cotter/settings.json?
             [y]es, [n]o: y
             One and two.
         "#]],
@@ -383,10 +383,10 @@ fn setup_is_not_offered_without_a_terminal() {
     expect![[r#"
         exit 2
         --- stderr
-        warning: there is no terminal to ask on (No such device or address (os error 6)): what would ask is refused
+        warning: there is no terminal to ask on (No such device or address (os error 6)): calls that need approval are refused
         error: no model is set up, so nothing was sent
 
-        hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, `--ask` offers what there is, `cotter models list` shows it
+        hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, `--ask` offers a choice, `cotter models list` shows all
     "#]].assert_eq(&world.shown(&command.output().unwrap()));
 }
 
@@ -399,9 +399,9 @@ fn rehearsal_model_chosen_in_setup_is_not_stored() {
         &keys,
         &expect![[r#"
             exit 0
-            No model is set up. Who is to answer?
-            1. a provider whose key you have
-            2. rehearsal, an offline stand-in, for this run
+            No model is set up. Choose one:
+            1. a provider, with your API key
+            2. rehearsal, which works offline, for this run only
             [1-2], [n]one: 9
             type a number from 1 to 2, or n
             [1-2], [n]one: 2
@@ -423,13 +423,13 @@ fn terminal_setup_can_be_declined() {
         &[("[n]one: ", "n\n")],
         &expect![[r#"
             exit 2
-            No model is set up. Who is to answer?
-            1. a provider whose key you have
-            2. rehearsal, an offline stand-in, for this run
+            No model is set up. Choose one:
+            1. a provider, with your API key
+            2. rehearsal, which works offline, for this run only
             [1-2], [n]one: n
             error: no model is set up, so nothing was sent
 
-            hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, `--ask` offers what there is, `cotter models list` shows it
+            hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, `--ask` offers a choice, `cotter models list` shows all
         "#]],
     );
     check_offer(
@@ -437,13 +437,13 @@ fn terminal_setup_can_be_declined() {
         &[("[n]one: ", "\u{4}")],
         &expect![[r#"
             exit 2
-            No model is set up. Who is to answer?
-            1. a provider whose key you have
-            2. rehearsal, an offline stand-in, for this run
+            No model is set up. Choose one:
+            1. a provider, with your API key
+            2. rehearsal, which works offline, for this run only
             [1-2], [n]one: 
             error: no model is set up, so nothing was sent
 
-            hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, `--ask` offers what there is, `cotter models list` shows it
+            hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, `--ask` offers a choice, `cotter models list` shows all
         "#]],
     );
     check_offer(
@@ -451,27 +451,27 @@ fn terminal_setup_can_be_declined() {
         &[("[n]one: ", "1\n"), ("not shown): ", "\n")],
         &expect![[r#"
             exit 2
-            No model is set up. Who is to answer?
-            1. a provider whose key you have
-            2. rehearsal, an offline stand-in, for this run
+            No model is set up. Choose one:
+            1. a provider, with your API key
+            2. rehearsal, which works offline, for this run only
             [1-2], [n]one: 1
             Paste the key (it is not shown): 
             error: no model is set up, so nothing was sent
 
-            hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, `--ask` offers what there is, `cotter models list` shows it
+            hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, `--ask` offers a choice, `cotter models list` shows all
         "#]],
     );
     check_offer(
         &world,
         &[("[n]one: ", "\u{3}")],
         &expect![[r#"
-        exit 130
-        No model is set up. Who is to answer?
-        1. a provider whose key you have
-        2. rehearsal, an offline stand-in, for this run
-        [1-2], [n]one: ^C
-        error: nothing was sent
-    "#]],
+            exit 130
+            No model is set up. Choose one:
+            1. a provider, with your API key
+            2. rehearsal, which works offline, for this run only
+            [1-2], [n]one: ^C
+            error: nothing was sent
+        "#]],
     );
     assert!(!world.path("home/.local").exists() && !world.path("home/.config").exists());
 }

@@ -26,14 +26,14 @@ fn ledger_lists_every_decision() {
             run r1 began [TIME] with rehearsal
               r1.1 call_r1_1_0: list {"path":"src"}
                 asked by rule ask read(./src): the rule `ask read(./src)` asks
-                answered no by nobody, "nobody is there to be asked"
-                block by nobody, zone safe: the rule `ask read(./src)` asks, and nobody is there to be asked
+                answered no by nobody, "no person can be asked"
+                block by nobody, zone safe: the rule `ask read(./src)` asks, and no person can be asked
               r1.1 call_r1_1_1: read {"path":"a.txt"}
                 block by rule deny read(./a.txt), zone safe: the rule `deny read(./a.txt)` denies it
               r1.1 call_r1_1_2: read {"path":"src/b.txt"}
                 asked by rule ask read(./src): the rule `ask read(./src)` asks
-                answered no by nobody, "nobody is there to be asked"
-                block by nobody, zone safe: the rule `ask read(./src)` asks, and nobody is there to be asked
+                answered no by nobody, "no person can be asked"
+                block by nobody, zone safe: the rule `ask read(./src)` asks, and no person can be asked
             run r1 ended: end_turn, steps: 2
         "#]],
     );
@@ -45,12 +45,12 @@ fn ledger_without_an_id_shows_the_last_session_of_the_folder() {
     world.check(
         &["ledger"],
         expect![[r#"
-        exit 1
-        --- stderr
-        error: no session was started in [T]/project
+            exit 1
+            --- stderr
+            error: no session was started in [T]/project
 
-        hint: `cotter sessions list` shows those of other folders; name one
-    "#]],
+            hint: `cotter sessions list` shows the sessions of other folders; name one
+        "#]],
     );
     world.output(&["-p", "--model", "rehearsal", "read a.txt"]);
     let by_id = world.shown(&world.output(&["ledger", &world.id()]));

@@ -53,19 +53,19 @@ fn l8_hooks_list_takes_the_flags_of_a_run() {
             --- stdout
             strict                tool.pre            transform, gate  (user)  for bash
             keep-etc              tool.pre            gate             (space:guards)  for write
-            onToolCall.approve    tool.pre            gate             (profile:careful)  for write  Has a person asked before the tool runs.
+            onToolCall.approve    tool.pre            gate             (profile:careful)  for write  Asks a person before the tool runs.
             project-roots         tool.pre            gate             (kernel)  Blocks calls that read outside the roots or write outside the project.
-            system-directories    tool.pre            gate             (kernel)  Blocks calls that write where the system lives: /etc, /usr, /dev and the like.
-            own-files             tool.pre            gate             (kernel)  Blocks calls that touch settings, keys, sessions and whatever else is closed; asks where a command could reach them through a folder that holds them.
+            system-directories    tool.pre            gate             (kernel)  Blocks calls that write to system directories, such as /etc, /usr and /dev.
+            own-files             tool.pre            gate             (kernel)  Blocks calls that touch closed files, such as settings, keys and sessions; asks if a command could reach them through a folder that contains them.
             protected-paths       tool.pre            gate             (kernel)  Asks before a file is written that decides what runs later, such as .git/hooks.
-            destructive-commands  tool.pre            gate             (kernel)  Asks before something is destroyed that cannot be brought back.
-            not-understood        tool.pre            gate             (kernel)  Asks where it cannot be told beforehand what a call does.
+            destructive-commands  tool.pre            gate             (kernel)  Asks before a call destroys data that cannot be restored.
+            not-understood        tool.pre            gate             (kernel)  Asks if the effects of a call are not known beforehand.
             secret-then-network   tool.pre            gate             (kernel)  After a secret was read, asks before anything reaches beyond this machine.
             secret-reads          tool.pre            observe          (kernel)
             background            session.close       observe          (embedder)  Ends background processes with their session.
-            background-news       model.pre           observe          (embedder)  Tells what background processes did that nobody approved.
-            background-end        session.end         observe          (embedder)  Tells what background processes did that nobody approved.
-            background-approvals  tool.post           observe          (embedder)  for write, edit, bash, bash_background  What a call was approved to write is no background process's doing.
+            background-news       model.pre           observe          (embedder)  Reports unapproved changes by background processes.
+            background-end        session.end         observe          (embedder)  Reports unapproved changes by background processes.
+            background-approvals  tool.post           observe          (embedder)  for write, edit, bash, bash_background  Records the protected paths that a call was approved to write.
             AskUser               user.prompt.submit  transform        (embedder)
             Delegate              user.prompt.submit  transform        (embedder)
             Memory                user.prompt.submit  transform        (embedder)
@@ -78,17 +78,17 @@ fn l8_hooks_list_takes_the_flags_of_a_run() {
             --- stdout
             strict                tool.pre            transform, gate  (user)  for bash  switched off
             project-roots         tool.pre            gate             (kernel)  Blocks calls that read outside the roots or write outside the project.
-            system-directories    tool.pre            gate             (kernel)  Blocks calls that write where the system lives: /etc, /usr, /dev and the like.
-            own-files             tool.pre            gate             (kernel)  Blocks calls that touch settings, keys, sessions and whatever else is closed; asks where a command could reach them through a folder that holds them.
+            system-directories    tool.pre            gate             (kernel)  Blocks calls that write to system directories, such as /etc, /usr and /dev.
+            own-files             tool.pre            gate             (kernel)  Blocks calls that touch closed files, such as settings, keys and sessions; asks if a command could reach them through a folder that contains them.
             protected-paths       tool.pre            gate             (kernel)  Asks before a file is written that decides what runs later, such as .git/hooks.
-            destructive-commands  tool.pre            gate             (kernel)  Asks before something is destroyed that cannot be brought back.
-            not-understood        tool.pre            gate             (kernel)  Asks where it cannot be told beforehand what a call does.
+            destructive-commands  tool.pre            gate             (kernel)  Asks before a call destroys data that cannot be restored.
+            not-understood        tool.pre            gate             (kernel)  Asks if the effects of a call are not known beforehand.
             secret-then-network   tool.pre            gate             (kernel)  After a secret was read, asks before anything reaches beyond this machine.
             secret-reads          tool.pre            observe          (kernel)
             background            session.close       observe          (embedder)  Ends background processes with their session.
-            background-news       model.pre           observe          (embedder)  Tells what background processes did that nobody approved.
-            background-end        session.end         observe          (embedder)  Tells what background processes did that nobody approved.
-            background-approvals  tool.post           observe          (embedder)  for write, edit, bash, bash_background  What a call was approved to write is no background process's doing.
+            background-news       model.pre           observe          (embedder)  Reports unapproved changes by background processes.
+            background-end        session.end         observe          (embedder)  Reports unapproved changes by background processes.
+            background-approvals  tool.post           observe          (embedder)  for write, edit, bash, bash_background  Records the protected paths that a call was approved to write.
             AskUser               user.prompt.submit  transform        (embedder)
             Delegate              user.prompt.submit  transform        (embedder)
             Memory                user.prompt.submit  transform        (embedder)
@@ -117,12 +117,12 @@ fn l8_hooks_list_takes_the_flags_of_a_run() {
     check(
         &["hooks", "list", "--without", "strict"],
         expect![[r#"
-        exit 1
-        --- stderr
-        error: there is no hook `strict` to leave out
+            exit 1
+            --- stderr
+            error: --without: no hook is named `strict`
 
-        hint: `cotter hooks list` shows those there are
-    "#]],
+            hint: `cotter hooks list` shows the hooks
+        "#]],
     );
 }
 
@@ -160,82 +160,82 @@ fn l8_explain_takes_the_flags_of_a_run() {
     check(
         &["explain", "bash", "rm a.txt", "--agent", "careful"],
         expect![[r#"
-        exit 3
-        --- stdout
-        bash {"command":"rm a.txt"}
-        block: the rule `deny bash(rm *)` denies it
-        decided by rule deny bash(rm *)
+            exit 3
+            --- stdout
+            bash {"command":"rm a.txt"}
+            block: the rule `deny bash(rm *)` denies it
+            decided by rule deny bash(rm *)
 
-          runs      rm a.txt  (workspace)
-          writes    [T]/project/a.txt
-          zone      workspace, confined
+              runs      rm a.txt  (workspace)
+              writes    [T]/project/a.txt
+              zone      workspace, confined
 
-          scope     scope                                  pass
-          schema    schema                                 pass
-          kernel    project-roots                          pass
-          kernel    system-directories                     pass
-          kernel    own-files                              pass
-          kernel    protected-paths                        pass
-          kernel    destructive-commands                   ask    `rm a.txt` deletes a file
-          kernel    not-understood                         pass
-          kernel    secret-then-network                    pass
-          rule      deny bash(rm *)                        block  it denies  (profile:careful)
-          zone      workspace at level standard, confined  pass
-          mode      ask                                    pass
-    "#]],
+              scope     scope                                  pass
+              schema    schema                                 pass
+              kernel    project-roots                          pass
+              kernel    system-directories                     pass
+              kernel    own-files                              pass
+              kernel    protected-paths                        pass
+              kernel    destructive-commands                   ask    `rm a.txt` deletes a file
+              kernel    not-understood                         pass
+              kernel    secret-then-network                    pass
+              rule      deny bash(rm *)                        block  the rule denies  (profile:careful)
+              zone      workspace at level standard, confined  pass
+              mode      ask                                    pass
+        "#]],
     );
     check(
         &["explain", "bash", "make all", "--settings", "../strict.json"],
         expect![[r#"
-        exit 3
-        --- stdout
-        bash {"command":"make all"}
-        block: the rule `deny bash(make *)` denies it
-        decided by rule deny bash(make *)
+            exit 3
+            --- stdout
+            bash {"command":"make all"}
+            block: the rule `deny bash(make *)` denies it
+            decided by rule deny bash(make *)
 
-          runs      make all  (build)
-          zone      build, confined
+              runs      make all  (build)
+              zone      build, confined
 
-          scope     scope                              pass
-          schema    schema                             pass
-          transform strict                             would be asked   (user)
-          kernel    project-roots                      pass
-          kernel    system-directories                 pass
-          kernel    own-files                          pass
-          kernel    protected-paths                    pass
-          kernel    destructive-commands               pass
-          kernel    not-understood                     pass
-          kernel    secret-then-network                pass
-          rule      deny bash(make *)                  block  it denies  (user)
-          zone      build at level standard, confined  pass
-          mode      ask                                pass
-    "#]],
+              scope     scope                              pass
+              schema    schema                             pass
+              transform strict                             would be asked   (user)
+              kernel    project-roots                      pass
+              kernel    system-directories                 pass
+              kernel    own-files                          pass
+              kernel    protected-paths                    pass
+              kernel    destructive-commands               pass
+              kernel    not-understood                     pass
+              kernel    secret-then-network                pass
+              rule      deny bash(make *)                  block  the rule denies  (user)
+              zone      build at level standard, confined  pass
+              mode      ask                                pass
+        "#]],
     );
     check(
         &["explain", "bash", "touch a", "--permission-mode", "plan"],
         expect![[r#"
-        exit 3
-        --- stdout
-        bash {"command":"touch a"}
-        block: mode `plan` only looks
-        decided by mode
+            exit 3
+            --- stdout
+            bash {"command":"touch a"}
+            block: mode `plan` allows only safe calls
+            decided by mode
 
-          runs      touch a  (workspace)
-          writes    [T]/project/a
-          zone      workspace, confined
+              runs      touch a  (workspace)
+              writes    [T]/project/a
+              zone      workspace, confined
 
-          scope     scope                                  pass
-          schema    schema                                 pass
-          kernel    project-roots                          pass
-          kernel    system-directories                     pass
-          kernel    own-files                              pass
-          kernel    protected-paths                        pass
-          kernel    destructive-commands                   pass
-          kernel    not-understood                         pass
-          kernel    secret-then-network                    pass
-          zone      workspace at level standard, confined  pass
-          mode      plan                                   block  mode `plan` only looks
-    "#]],
+              scope     scope                                  pass
+              schema    schema                                 pass
+              kernel    project-roots                          pass
+              kernel    system-directories                     pass
+              kernel    own-files                              pass
+              kernel    protected-paths                        pass
+              kernel    destructive-commands                   pass
+              kernel    not-understood                         pass
+              kernel    secret-then-network                    pass
+              zone      workspace at level standard, confined  pass
+              mode      plan                                   block  mode `plan` allows only safe calls
+        "#]],
     );
     check(
         &[

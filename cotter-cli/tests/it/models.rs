@@ -75,22 +75,22 @@ fn unknown_model_name_error_suggests_near_matches() {
     check_name(
         "lab/x",
         expect![[r#"
-        exit 2
-        --- stderr
-        error: there is no provider `lab`
+            exit 2
+            --- stderr
+            error: there is no provider `lab`
 
-        hint: `cotter models list` shows those there are; another one is described in the settings, under `providers`
-    "#]],
+            hint: `cotter models list` shows the providers; another one is described in the settings, under `providers`
+        "#]],
     );
     check_name(
         "\u{1b}[31m",
         expect![[r#"
-        exit 2
-        --- stderr
-        error: `\u{1b}[31m` is no model: expected `provider/model`
+            exit 2
+            --- stderr
+            error: `\u{1b}[31m` is no model: expected `provider/model`
 
-        hint: `cotter models list` shows those that are known
-    "#]],
+            hint: `cotter models list` shows the known models
+        "#]],
     );
     check_name(
         "openai-responses/gpt-6.1-sol",
@@ -117,53 +117,53 @@ fn wrong_model_error_names_the_file_or_variable() {
     check(
         "opnai/x",
         expect![[r#"
-        exit 2
-        --- stderr
-        error: [T]/home/.config/cotter/settings.json:3:12: $.model: `opnai/x` cannot be used
-          caused by: there is no provider `opnai`
+            exit 2
+            --- stderr
+            error: [T]/home/.config/cotter/settings.json:3:12: $.model: cannot use the model `opnai/x`
+              caused by: there is no provider `opnai`
 
-        hint: did you mean `openai`?
-        exit 2
-        --- stderr
-        error: `COTTER_MODEL` names `opnai/x`, which cannot be used
-          caused by: there is no provider `opnai`
+            hint: did you mean `openai`?
+            exit 2
+            --- stderr
+            error: cannot use the model `opnai/x`, which `COTTER_MODEL` names
+              caused by: there is no provider `opnai`
 
-        hint: did you mean `openai`?
-    "#]],
+            hint: did you mean `openai`?
+        "#]],
     );
     check(
         "claude-sonnet-5-5",
         expect![[r#"
-        exit 2
-        --- stderr
-        error: [T]/home/.config/cotter/settings.json:3:12: $.model: `claude-sonnet-5-5` cannot be used
-          caused by: `claude-sonnet-5-5` is no model: expected `provider/model`
+            exit 2
+            --- stderr
+            error: [T]/home/.config/cotter/settings.json:3:12: $.model: cannot use the model `claude-sonnet-5-5`
+              caused by: `claude-sonnet-5-5` is no model: expected `provider/model`
 
-        hint: did you mean `anthropic/claude-sonnet-5-5`?
-        exit 2
-        --- stderr
-        error: `COTTER_MODEL` names `claude-sonnet-5-5`, which cannot be used
-          caused by: `claude-sonnet-5-5` is no model: expected `provider/model`
+            hint: did you mean `anthropic/claude-sonnet-5-5`?
+            exit 2
+            --- stderr
+            error: cannot use the model `claude-sonnet-5-5`, which `COTTER_MODEL` names
+              caused by: `claude-sonnet-5-5` is no model: expected `provider/model`
 
-        hint: did you mean `anthropic/claude-sonnet-5-5`?
-    "#]],
+            hint: did you mean `anthropic/claude-sonnet-5-5`?
+        "#]],
     );
     check(
         "gemini/x",
         expect![[r#"
-        exit 2
-        --- stderr
-        error: [T]/home/.config/cotter/settings.json:3:12: $.model: `gemini/x` cannot be used
-          caused by: there is no key for `gemini`
+            exit 2
+            --- stderr
+            error: [T]/home/.config/cotter/settings.json:3:12: $.model: cannot use the model `gemini/x`
+              caused by: there is no key for `gemini`
 
-        hint: set `GEMINI_API_KEY`
-        exit 2
-        --- stderr
-        error: `COTTER_MODEL` names `gemini/x`, which cannot be used
-          caused by: there is no key for `gemini`
+            hint: set `GEMINI_API_KEY`
+            exit 2
+            --- stderr
+            error: cannot use the model `gemini/x`, which `COTTER_MODEL` names
+              caused by: there is no key for `gemini`
 
-        hint: set `GEMINI_API_KEY`
-    "#]],
+            hint: set `GEMINI_API_KEY`
+        "#]],
     );
 }
 
@@ -176,35 +176,35 @@ fn unusable_fallback_model_flag_is_an_error() {
     check(
         "openai/x",
         expect![[r#"
-        exit 2
-        --- stderr
-        error: the fallback model `openai/x` cannot be used
-          caused by: there is no key for `openai`
+            exit 2
+            --- stderr
+            error: cannot use the fallback model `openai/x`
+              caused by: there is no key for `openai`
 
-        hint: set `OPENAI_API_KEY`
-    "#]],
+            hint: set `OPENAI_API_KEY`
+        "#]],
     );
     check(
         "opnai/x",
         expect![[r#"
-        exit 2
-        --- stderr
-        error: the fallback model `opnai/x` cannot be used
-          caused by: there is no provider `opnai`
+            exit 2
+            --- stderr
+            error: cannot use the fallback model `opnai/x`
+              caused by: there is no provider `opnai`
 
-        hint: did you mean `openai`?
-    "#]],
+            hint: did you mean `openai`?
+        "#]],
     );
     check(
         "x",
         expect![[r#"
-        exit 2
-        --- stderr
-        error: the fallback model `x` cannot be used
-          caused by: `x` is no model: expected `provider/model`
+            exit 2
+            --- stderr
+            error: cannot use the fallback model `x`
+              caused by: `x` is no model: expected `provider/model`
 
-        hint: `cotter models list` shows those that are known
-    "#]],
+            hint: `cotter models list` shows the known models
+        "#]],
     );
     assert!(!world.sessions().exists());
     // The flag replaces the fallbacks of the settings, and a model is no fallback of itself.
@@ -240,9 +240,9 @@ fn unusable_fallback_model_in_settings_is_skipped_with_a_warning() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        warning: [T]/home/.config/cotter/settings.json:4:6: $.fallbackModels[0]: the fallback model `anthropic/x` is left out: there is no key for `anthropic` (set `ANTHROPIC_API_KEY`)
-        warning: [T]/home/.config/cotter/settings.json:4:33: $.fallbackModels[2]: the fallback model `opnai/x` is left out: there is no provider `opnai` (did you mean `openai`?)
-        warning: [T]/home/.config/cotter/settings.json:4:57: $.fallbackModels[4]: the fallback model `openai/x` is left out: `OPENAI_BASE_URL` holds no address of a provider: expected an address that begins with `http://` or `https://`
+        warning: [T]/home/.config/cotter/settings.json:4:6: $.fallbackModels[0]: the fallback model `anthropic/x` is skipped: there is no key for `anthropic` (set `ANTHROPIC_API_KEY`)
+        warning: [T]/home/.config/cotter/settings.json:4:33: $.fallbackModels[2]: the fallback model `opnai/x` is skipped: there is no provider `opnai` (did you mean `openai`?)
+        warning: [T]/home/.config/cotter/settings.json:4:57: $.fallbackModels[4]: the fallback model `openai/x` is skipped: `OPENAI_BASE_URL` is not the address of a provider: expected an address that begins with `http://` or `https://`
     "#]]);
     // A command asks no model.
     assert!(world.output(&["-p", "/tools"]).stderr.is_empty());
@@ -252,22 +252,22 @@ fn unusable_fallback_model_in_settings_is_skipped_with_a_warning() {
         * rehearsal       ?  free
           ollama/y        ?  free
 
-        rehearsal would answer now: the settings name it
-        when it fails, in this order: ollama/y
-        [T]/home/.config/cotter/settings.json:4:6: $.fallbackModels[0]: the fallback model `anthropic/x` is left out: there is no key for `anthropic` (set `ANTHROPIC_API_KEY`)
-        [T]/home/.config/cotter/settings.json:4:33: $.fallbackModels[2]: the fallback model `opnai/x` is left out: there is no provider `opnai` (did you mean `openai`?)
-        [T]/home/.config/cotter/settings.json:4:57: $.fallbackModels[4]: the fallback model `openai/x` is left out: `OPENAI_BASE_URL` holds no address of a provider: expected an address that begins with `http://` or `https://`
+        a run would use rehearsal: the settings name it
+        if it fails, in this order: ollama/y
+        [T]/home/.config/cotter/settings.json:4:6: $.fallbackModels[0]: the fallback model `anthropic/x` is skipped: there is no key for `anthropic` (set `ANTHROPIC_API_KEY`)
+        [T]/home/.config/cotter/settings.json:4:33: $.fallbackModels[2]: the fallback model `opnai/x` is skipped: there is no provider `opnai` (did you mean `openai`?)
+        [T]/home/.config/cotter/settings.json:4:57: $.fallbackModels[4]: the fallback model `openai/x` is skipped: `OPENAI_BASE_URL` is not the address of a provider: expected an address that begins with `http://` or `https://`
         anthropic: set ANTHROPIC_API_KEY
         gemini: set GEMINI_API_KEY
         openrouter: set OPENROUTER_API_KEY
-        openai: `OPENAI_BASE_URL` holds no address of a provider
-        openai-responses: `OPENAI_BASE_URL` holds no address of a provider
-        ollama: nobody answers at http://127.0.0.1:9/v1
+        openai: `OPENAI_BASE_URL` is not the address of a provider
+        openai-responses: `OPENAI_BASE_URL` is not the address of a provider
+        ollama: no answer from http://127.0.0.1:9/v1
         prices in dollars per million tokens, as of [DATE]
     "#]].assert_eq(&listed(&world, &["models", "list"]));
     let shown = listed(&world, &["models", "list", "--json"]);
     let choice = shown.lines().find(|line| line.contains("choice"));
-    expect![[r#"{"type":"choice","name":"rehearsal","why":"the settings name it","trouble":null,"fallbacks":["ollama/y"],"leftOut":["[T]/home/.config/cotter/settings.json:4:6: $.fallbackModels[0]: the fallback model `anthropic/x` is left out: there is no key for `anthropic` (set `ANTHROPIC_API_KEY`)","[T]/home/.config/cotter/settings.json:4:33: $.fallbackModels[2]: the fallback model `opnai/x` is left out: there is no provider `opnai` (did you mean `openai`?)","[T]/home/.config/cotter/settings.json:4:57: $.fallbackModels[4]: the fallback model `openai/x` is left out: `OPENAI_BASE_URL` holds no address of a provider: expected an address that begins with `http://` or `https://`"]}"#]].assert_eq(choice.unwrap());
+    expect![[r#"{"type":"choice","name":"rehearsal","why":"the settings name it","trouble":null,"fallbacks":["ollama/y"],"leftOut":["[T]/home/.config/cotter/settings.json:4:6: $.fallbackModels[0]: the fallback model `anthropic/x` is skipped: there is no key for `anthropic` (set `ANTHROPIC_API_KEY`)","[T]/home/.config/cotter/settings.json:4:33: $.fallbackModels[2]: the fallback model `opnai/x` is skipped: there is no provider `opnai` (did you mean `openai`?)","[T]/home/.config/cotter/settings.json:4:57: $.fallbackModels[4]: the fallback model `openai/x` is skipped: `OPENAI_BASE_URL` is not the address of a provider: expected an address that begins with `http://` or `https://`"]}"#]].assert_eq(choice.unwrap());
 }
 
 #[test]
@@ -282,11 +282,11 @@ fn models_list_marks_models_that_a_budget_refuses() {
         --- stdout
           rehearsal                                      ?  free
 
-        nobody would answer now: rehearsal is meant (the settings name it), but the price of `openai/y` is not known, so a budget of 1 USD cannot be kept
+        a run would fail: rehearsal is chosen (the settings name it), but the price of `openai/y` is unknown, so a budget of 1 USD cannot be enforced
         anthropic: set ANTHROPIC_API_KEY
         gemini: set GEMINI_API_KEY
         openrouter: set OPENROUTER_API_KEY
-        ollama: nobody answers at http://127.0.0.1:9/v1
+        ollama: no answer from http://127.0.0.1:9/v1
         prices in dollars per million tokens, as of [DATE]
     "#]].assert_eq(&listed(&world, &["models", "list"]));
 }
@@ -303,56 +303,56 @@ fn invalid_base_url_error_names_its_variable_or_setting() {
         "localhost:8080",
         "anthropic/x",
         expect![[r#"
-        exit 2
-        --- stderr
-        error: `ANTHROPIC_BASE_URL` holds no address of a provider
-          caused by: expected an address that begins with `http://` or `https://`
-    "#]],
+            exit 2
+            --- stderr
+            error: `ANTHROPIC_BASE_URL` is not the address of a provider
+              caused by: expected an address that begins with `http://` or `https://`
+        "#]],
     );
     check(
         "OPENAI_BASE_URL",
         "ftp://x.example",
         "openai/x",
         expect![[r#"
-        exit 2
-        --- stderr
-        error: `OPENAI_BASE_URL` holds no address of a provider
-          caused by: expected an address that begins with `http://` or `https://`
-    "#]],
+            exit 2
+            --- stderr
+            error: `OPENAI_BASE_URL` is not the address of a provider
+              caused by: expected an address that begins with `http://` or `https://`
+        "#]],
     );
     check(
         "OPENAI_BASE_URL",
         "http://me:hush@x.example",
         "openai-responses/x",
         expect![[r#"
-        exit 2
-        --- stderr
-        error: `OPENAI_BASE_URL` holds no address of a provider
-          caused by: an address has no name or password in it: a key is given by itself
-    "#]],
+            exit 2
+            --- stderr
+            error: `OPENAI_BASE_URL` is not the address of a provider
+              caused by: the address must not contain a name or password: set the key separately
+        "#]],
     );
     check(
         "OLLAMA_HOST",
         "localhost:port",
         "ollama/x",
         expect![[r#"
-        exit 2
-        --- stderr
-        error: `OLLAMA_HOST` holds no address of a provider
-          caused by: invalid port number
-    "#]],
+            exit 2
+            --- stderr
+            error: `OLLAMA_HOST` is not the address of a provider
+              caused by: invalid port number
+        "#]],
     );
     check(
         "HTTPS_PROXY",
         "socks5://me:hush@x.example",
         "openai/x",
         expect![[r#"
-        exit 2
-        --- stderr
-        error: `HTTPS_PROXY` names a proxy of a kind that is not known
+            exit 2
+            --- stderr
+            error: `HTTPS_PROXY` names a proxy of an unknown kind
 
-        hint: a proxy is `http://HOST:PORT` or `https://HOST:PORT`
-    "#]],
+            hint: use `http://HOST:PORT` or `https://HOST:PORT`
+        "#]],
     );
 }
 
@@ -404,18 +404,18 @@ fn invalid_provider_settings_name_their_place() {
         expect![[r#"
             exit 1
             --- stderr
-            error: [T]/home/.config/cotter/settings.json:1:38: $.providers.openai.baseUrl: an address has no name or password in it: a key is given by itself
+            error: [T]/home/.config/cotter/settings.json:1:38: $.providers.openai.baseUrl: the address must not contain a name or password: set the key separately
         "#]],
     );
     check(
         r#"{"providers": {"openai": {"apiKey": "hush"}}}"#,
         expect![[r#"
-        exit 1
-        --- stderr
-        error: [T]/home/.config/cotter/settings.json:1:27: $.providers.openai.apiKey: a key does not belong in a settings file
+            exit 1
+            --- stderr
+            error: [T]/home/.config/cotter/settings.json:1:27: $.providers.openai.apiKey: a settings file must not contain an API key
 
-        hint: keep the key in a variable and name that: "apiKeyVariable": "LAB_API_KEY"
-    "#]],
+            hint: put the key into a variable and name the variable: "apiKeyVariable": "LAB_API_KEY"
+        "#]],
     );
 }
 
@@ -435,7 +435,7 @@ fn provider_settings_win_over_environment_variables() {
         expect![[r#"
             exit 2
             --- stderr
-            error: [T]/home/.config/cotter/settings.json:1:11: $.model: `openai/x` cannot be used
+            error: [T]/home/.config/cotter/settings.json:1:11: $.model: cannot use the model `openai/x`
               caused by: there is no key for `openai`
 
             hint: set `OTHER_KEY`
@@ -482,7 +482,7 @@ fn p8_models_list_shows_the_key_each_model_needs() {
           ollama/gemma4         ?  free
           rehearsal             ?  free
 
-        nobody would answer now: no model is named, and no key stands for one
+        a run would fail: no model is named, and no provider has a key
         anthropic: set ANTHROPIC_API_KEY
         openai: set OPENAI_API_KEY
         openai-responses: set OPENAI_API_KEY
@@ -502,7 +502,7 @@ fn p8_models_list_shows_the_key_each_model_needs() {
         {"type":"closed","provider":"openai-responses","variable":"OPENAI_API_KEY","why":"set OPENAI_API_KEY"}
         {"type":"closed","provider":"gemini","variable":"GEMINI_API_KEY","why":"set GEMINI_API_KEY"}
         {"type":"closed","provider":"openrouter","variable":"OPENROUTER_API_KEY","why":"set OPENROUTER_API_KEY"}
-        {"type":"choice","name":null,"why":null,"trouble":"no model is named, and no key stands for one","fallbacks":[],"leftOut":[]}
+        {"type":"choice","name":null,"why":null,"trouble":"no model is named, and no provider has a key","fallbacks":[],"leftOut":[]}
         {"type":"catalogue","date":"[DATE]"}
     "#]].assert_eq(&listed(&world, &["models", "list", "--json"]));
     assert_eq!(ollama.requests()[0].path, "/v1/models");
@@ -525,12 +525,12 @@ fn models_list_shows_the_chosen_model_and_the_reason() {
         * anthropic/claude-sonnet-5-5               1M  2 in, 10 out
           rehearsal                                  ?  free
 
-        anthropic/claude-sonnet-5-5 would answer now: no model is named, and there is a key in `ANTHROPIC_API_KEY`
+        a run would use anthropic/claude-sonnet-5-5: no model is named, and there is a key in `ANTHROPIC_API_KEY`
         openai: set OPENAI_API_KEY
         openai-responses: set OPENAI_API_KEY
         gemini: set GEMINI_API_KEY
         openrouter: set OPENROUTER_API_KEY
-        ollama: nobody answers at http://127.0.0.1:[PORT]/v1
+        ollama: no answer from http://127.0.0.1:[PORT]/v1
         prices in dollars per million tokens, as of [DATE]
     "#]].assert_eq(&shown(&world));
     world.settings(
@@ -543,12 +543,12 @@ fn models_list_shows_the_chosen_model_and_the_reason() {
         * lab/qwen                                 32k  0.5 in, 1.25 out
           rehearsal                                  ?  free
 
-        lab/qwen would answer now: the settings name it
+        a run would use lab/qwen: the settings name it
         openai: set OPENAI_API_KEY
         openai-responses: set OPENAI_API_KEY
         gemini: set GEMINI_API_KEY
         openrouter: set OPENROUTER_API_KEY
-        ollama: nobody answers at http://127.0.0.1:[PORT]/v1
+        ollama: no answer from http://127.0.0.1:[PORT]/v1
         prices in dollars per million tokens, as of [DATE]
     "#]]
     .assert_eq(&shown(&world));
@@ -559,12 +559,12 @@ fn models_list_shows_the_chosen_model_and_the_reason() {
           lab/qwen                                 32k  0.5 in, 1.25 out
           rehearsal                                  ?  free
 
-        nobody would answer now: gemini/x is meant (`COTTER_MODEL` names it), but there is no key for `gemini`
+        a run would fail: gemini/x is chosen (`COTTER_MODEL` names it), but there is no key for `gemini`
         openai: set OPENAI_API_KEY
         openai-responses: set OPENAI_API_KEY
         gemini: set GEMINI_API_KEY
         openrouter: set OPENROUTER_API_KEY
-        ollama: nobody answers at http://127.0.0.1:[PORT]/v1
+        ollama: no answer from http://127.0.0.1:[PORT]/v1
         prices in dollars per million tokens, as of [DATE]
     "#]].assert_eq(&shown(&world));
 }

@@ -127,17 +127,17 @@ fn l14_always_answer_adds_an_allow_rule_to_the_settings() {
         "run touch one",
         &["a"],
         expect![[r#"
-        exit 0
-        1. bash {"command":"touch one"}
-           asked by zone: zone `workspace` asks at level `strict`
-           session or always would allow: bash(touch one)
-        Run it? [y]es, [s]ession, [a]lways, [n]o: a
-        kept in [T]/home/.config/cotter/settings.json
-        rehearsal: `bash` {"command":"touch one"} gave 1 line:
-        (no output)
+            exit 0
+            1. bash {"command":"touch one"}
+               asked by zone: zone `workspace` asks at level `strict`
+               session or always would allow: bash(touch one)
+            Run it? [y]es, [s]ession, [a]lways, [n]o: a
+            stored in [T]/home/.config/cotter/settings.json
+            rehearsal: `bash` {"command":"touch one"} gave 1 line:
+            (no output)
 
-        (rehearsal is an offline stand-in, not a model)
-    "#]],
+            (rehearsal is an offline stand-in, not a model)
+        "#]],
     );
     expect![[r#"
         // My own.
@@ -238,7 +238,7 @@ fn s4_typed_rule_must_cover_the_call_and_not_exceed_the_offer() {
             Run it? [y]es, [s]ession, [a]lways, [n]o: a always
             `always` does not cover this call
             Run it? [y]es, [s]ession, [a]lways, [n]o: a write(./src/x.txt)
-            kept in [T]/home/.config/cotter/settings.json
+            stored in [T]/home/.config/cotter/settings.json
             rehearsal: `write` {"path":"src/x.txt","content":"one"} gave 1 line:
             created src/x.txt, 1 line
 
@@ -265,9 +265,9 @@ fn l14_question_of_a_kernel_gate_is_repeated_for_every_call() {
                asked by zone: zone `workspace` asks at level `strict`
                asked by protected-paths: AGENTS.md decides what runs later
             Run it? [y]es, [n]o: a
-            type y or n; words after n are told to the model
+            type y or n; text after n is sent to the model
             Run it? [y]es, [n]o: s
-            type y or n; words after n are told to the model
+            type y or n; text after n is sent to the model
             Run it? [y]es, [n]o: y
             1. write {"path":"AGENTS.md","content":"y"}
                asked by zone: zone `workspace` asks at level `strict`
@@ -291,12 +291,12 @@ fn revoking_an_unknown_rule_is_an_error() {
     world.check(
         &["permissions", "revoke", "read"],
         expect![[r#"
-        exit 1
-        --- stderr
-        error: there is no allow rule `read` in your settings
+            exit 1
+            --- stderr
+            error: there is no allow rule `read` in your settings
 
-        hint: `cotter permissions list` shows the rules there are
-    "#]],
+            hint: `cotter permissions list` shows the rules
+        "#]],
     );
     world.settings("{}");
     world.check(
@@ -317,12 +317,12 @@ fn revoking_an_unknown_rule_is_an_error() {
     world.check(
         &["permissions", "revoke", "read"],
         expect![[r#"
-        exit 1
-        --- stderr
-        error: there is no allow rule `read` in your settings
+            exit 1
+            --- stderr
+            error: there is no allow rule `read` in your settings
 
-        hint: `cotter permissions list` shows the rules there are
-    "#]],
+            hint: `cotter permissions list` shows the rules
+        "#]],
     );
 }
 
@@ -341,41 +341,41 @@ fn readme_prompt_asks_only_before_the_push() {
         &prompt,
         &["n not today"],
         expect![[r#"
-        exit 0
-        1. bash {"command":"git push"}
-           asked by zone: zone `external` asks at level `standard`
-           session or always would allow: bash(git push)
-        Run it? [y]es, [s]ession, [a]lways, [n]o: n not today
-        refused: bash: not today (terminal)
-        refused: write: [T]/x.txt is outside the project (project-roots)
-        refused: bash: it touches what nothing may touch (zone)
-        rehearsal: `write` {"path":"a.txt","content":"hello"} gave 1 line:
-        created a.txt, 1 line
+            exit 0
+            1. bash {"command":"git push"}
+               asked by zone: zone `external` asks at level `standard`
+               session or always would allow: bash(git push)
+            Run it? [y]es, [s]ession, [a]lways, [n]o: n not today
+            refused: bash: not today (terminal)
+            refused: write: [T]/x.txt is outside the project (project-roots)
+            refused: bash: zone `never` is forbidden for every call (zone)
+            rehearsal: `write` {"path":"a.txt","content":"hello"} gave 1 line:
+            created a.txt, 1 line
 
-        `read` {"path":"a.txt"} gave 1 line:
-             1	hello
+            `read` {"path":"a.txt"} gave 1 line:
+                 1	hello
 
-        `edit` {"path":"a.txt","edits":[{"old":"hello","new":"goodbye"}]} gave 8 lines:
-        edited a.txt, 1 place
-        --- a/a.txt
-        +++ b/a.txt
-        @@ -1 +1 @@
-        -hello
-        \ No newline at end of file
-        +goodbye
-        \ No newline at end of file
+            `edit` {"path":"a.txt","edits":[{"old":"hello","new":"goodbye"}]} gave 8 lines:
+            edited a.txt, 1 place
+            --- a/a.txt
+            +++ b/a.txt
+            @@ -1 +1 @@
+            -hello
+            \ No newline at end of file
+            +goodbye
+            \ No newline at end of file
 
-        `bash` {"command":"cat a.txt"} gave 1 line:
-        goodbye
+            `bash` {"command":"cat a.txt"} gave 1 line:
+            goodbye
 
-        `bash` {"command":"git push"} was refused: Permission denied for `bash`: not today. Do not retry this exact call.
+            `bash` {"command":"git push"} was refused: Permission denied for `bash`: not today. Do not retry this exact call.
 
-        `write` {"path":"../x.txt","content":"x"} was refused: Hook "project-roots" blocked the action: [T]/x.txt is outside the project. Adjust your approach; do not retry the exact same call.
+            `write` {"path":"../x.txt","content":"x"} was refused: Hook "project-roots" blocked the action: [T]/x.txt is outside the project. Adjust your approach; do not retry the exact same call.
 
-        `bash` {"command":"cotter -p hello"} was refused: Denied: it touches what nothing may touch. Do not retry this exact call.
+            `bash` {"command":"cotter -p hello"} was refused: Denied: zone `never` is forbidden for every call. Do not retry this exact call.
 
-        (rehearsal is an offline stand-in, not a model)
-    "#]],
+            (rehearsal is an offline stand-in, not a model)
+        "#]],
     );
     assert_eq!(fs::read_to_string(world.path("project/a.txt")).unwrap(), "goodbye");
     assert!(!world.path("x.txt").exists());
@@ -404,7 +404,7 @@ fn readme_prompt_asks_only_before_the_push() {
         assistant: (calls) write {"path":"../x.txt","content":"x"}
         write (denied): Hook "project-roots" blocked the action: [T]/x.txt is outside the project. Adjust your approach; do not retry the exact same call.
         assistant: (calls) bash {"command":"cotter -p hello"}
-        bash (denied): Denied: it touches what nothing may touch. Do not retry this exact call.
+        bash (denied): Denied: zone `never` is forbidden for every call. Do not retry this exact call.
         assistant: rehearsal: `write` {"path":"a.txt","content":"hello"} gave 1 line:
         created a.txt, 1 line
 
@@ -428,7 +428,7 @@ fn readme_prompt_asks_only_before_the_push() {
 
         `write` {"path":"../x.txt","content":"x"} was refused: Hook "project-roots" blocked the action: [T]/x.txt is outside the project. Adjust your approach; do not retry the exact same call.
 
-        `bash` {"command":"cotter -p hello"} was refused: Denied: it touches what nothing may touch. Do not retry this exact call.
+        `bash` {"command":"cotter -p hello"} was refused: Denied: zone `never` is forbidden for every call. Do not retry this exact call.
 
         (rehearsal is an offline stand-in, not a model)
     "#]].assert_eq(&world.shown(&told));
@@ -441,10 +441,10 @@ fn call_refused_without_a_question_names_the_ask_flag() {
     world.check(&["-p", "--model", "rehearsal", "run touch one"], expect![[r#"
         exit 0
         --- stdout
-        rehearsal: `bash` {"command":"touch one"} was refused: Permission denied for `bash`: zone `workspace` asks at level `strict`, and nobody is there to be asked. Do not retry this exact call.
+        rehearsal: `bash` {"command":"touch one"} was refused: Permission denied for `bash`: zone `workspace` asks at level `strict`, and no person can be asked. Do not retry this exact call.
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        refused: bash {"command":"touch one"}: zone `workspace` asks at level `strict`, and nobody is there to be asked; with `--ask` it is put to you on the terminal
+        refused: bash {"command":"touch one"}: zone `workspace` asks at level `strict`, and no person can be asked; `--ask` asks you on the terminal
     "#]]);
 }

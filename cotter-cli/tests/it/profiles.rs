@@ -70,7 +70,7 @@ fn l15_l16_l17_profile_observes_asks_and_denies() {
                  1	one
                  2	two
 
-            `write` {"path":"b.txt","content":"x"} was refused: Permission denied for `write`: the profile `audit` wants a person to approve this, and nobody is there to be asked. Do not retry this exact call.
+            `write` {"path":"b.txt","content":"x"} was refused: Permission denied for `write`: the profile `audit` wants a person to approve this, and no person can be asked. Do not retry this exact call.
 
             `bash` {"command":"rm a.txt"} was refused: Denied: the rule `deny bash(rm *)` denies it. Do not retry this exact call.
 
@@ -84,7 +84,7 @@ fn l15_l16_l17_profile_observes_asks_and_denies() {
             profile audit: tool.pre write, input 30 bytes
             error: profile audit: model.post rehearsal, tool_use, 0 tokens in, 0 out, tool calls 1
             error: profile audit: model.post rehearsal, end_turn, 0 tokens in, 0 out, tool calls 0
-            refused: write {"path":"b.txt","content":"x"}: the profile `audit` wants a person to approve this, and nobody is there to be asked (onToolCall.approve, profile:audit); with `--ask` it is put to you on the terminal
+            refused: write {"path":"b.txt","content":"x"}: the profile `audit` wants a person to approve this, and no person can be asked (onToolCall.approve, profile:audit); `--ask` asks you on the terminal
             refused: bash: the rule `deny bash(rm *)` denies it (rule deny bash(rm *))
         "#]],
     );
@@ -171,11 +171,11 @@ fn l18_profile_commands_run_only_if_the_operator_allows_them() {
     at.check(&run(&["--no-session"], "write x to c.txt"), expect![[r#"
         exit 0
         --- stdout
-        rehearsal: `write` {"path":"c.txt","content":"x"} was refused: Hook "onToolCall.command" blocked the action: it may not change anything: a profile's hooks never do. Adjust your approach; do not retry the exact same call.
+        rehearsal: `write` {"path":"c.txt","content":"x"} was refused: Hook "onToolCall.command" blocked the action: it may not change anything: it belongs to a profile. Adjust your approach; do not retry the exact same call.
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        refused: write: it may not change anything: a profile's hooks never do (onToolCall.command, profile:audit)
+        refused: write: it may not change anything: it belongs to a profile (onToolCall.command, profile:audit)
     "#]]);
     assert!(!at.path("project/c.txt").exists());
     assert_eq!(fs::read_to_string(at.path("project/b.txt")).unwrap(), "x");
@@ -184,12 +184,12 @@ fn l18_profile_commands_run_only_if_the_operator_allows_them() {
     at.check(
         &run(&[], "write x to b.txt"),
         expect![[r#"
-        exit 2
-        --- stderr
-        error: `COTTER_ALLOW_COMMAND_HOOKS` is `yes`, which means nothing
+            exit 2
+            --- stderr
+            error: `COTTER_ALLOW_COMMAND_HOOKS` has the unknown value `yes`
 
-        hint: it is 1 or left out
-    "#]],
+            hint: set it to 1, or unset it
+        "#]],
     );
 }
 
@@ -372,15 +372,15 @@ fn l18_operator_variable_disables_profile_hooks() {
         "1",
         watches,
         expect![[r#"
-        exit 0
-        --- stdout
-        rehearsal: `write` {"path":"b.txt","content":"x"} gave 1 line:
-        created b.txt, 1 line
+            exit 0
+            --- stdout
+            rehearsal: `write` {"path":"b.txt","content":"x"} gave 1 line:
+            created b.txt, 1 line
 
-        (rehearsal is an offline stand-in, not a model)
-        --- stderr
-        warning: hooks are switched off by `COTTER_DISABLE_HOOKS`: profile:audit ([T]/home/.config/cotter/agents/audit/agent.json) is without `onStart.log`, `onComplete.log`
-    "#]],
+            (rehearsal is an offline stand-in, not a model)
+            --- stderr
+            warning: hooks are switched off by `COTTER_DISABLE_HOOKS`: profile:audit ([T]/home/.config/cotter/agents/audit/agent.json) runs without `onStart.log`, `onComplete.log`
+        "#]],
     );
     with(
         "0",
@@ -401,37 +401,37 @@ fn l18_operator_variable_disables_profile_hooks() {
         "1",
         EVERYTHING,
         expect![[r#"
-        exit 1
-        --- stderr
-        error: hooks are switched off, and profile:audit ([T]/home/.config/cotter/agents/audit/agent.json) has the gate `onToolCall.approve`, which decides
+            exit 1
+            --- stderr
+            error: hooks are switched off, but profile:audit ([T]/home/.config/cotter/agents/audit/agent.json) has the gate `onToolCall.approve`, which is not an observer
 
-        hint: `COTTER_DISABLE_HOOKS=force` leaves out what decides, too
-    "#]],
+            hint: `COTTER_DISABLE_HOOKS=force` switches off gates and transforms too
+        "#]],
     );
     with(
         "force",
         EVERYTHING,
         expect![[r#"
-        exit 0
-        --- stdout
-        rehearsal: `write` {"path":"b.txt","content":"x"} gave 1 line:
-        created b.txt, 1 line
+            exit 0
+            --- stdout
+            rehearsal: `write` {"path":"b.txt","content":"x"} gave 1 line:
+            created b.txt, 1 line
 
-        (rehearsal is an offline stand-in, not a model)
-        --- stderr
-        warning: hooks are switched off by `COTTER_DISABLE_HOOKS`: profile:audit ([T]/home/.config/cotter/agents/audit/agent.json) is without `onStart.log`, `onToolCall.approve`, `onToolCall.log`, `onToolCall.save_json`, `onToolEnd.log`, `onToolEnd.save_json`, `onModelCall.log`, `onModelEnd.log`, `onComplete.save_json`, `onError.log`
-    "#]],
+            (rehearsal is an offline stand-in, not a model)
+            --- stderr
+            warning: hooks are switched off by `COTTER_DISABLE_HOOKS`: profile:audit ([T]/home/.config/cotter/agents/audit/agent.json) runs without `onStart.log`, `onToolCall.approve`, `onToolCall.log`, `onToolCall.save_json`, `onToolEnd.log`, `onToolEnd.save_json`, `onModelCall.log`, `onModelEnd.log`, `onComplete.save_json`, `onError.log`
+        "#]],
     );
     with(
         "maybe",
         watches,
         expect![[r#"
-        exit 2
-        --- stderr
-        error: `COTTER_DISABLE_HOOKS` is `maybe`, which means nothing
+            exit 2
+            --- stderr
+            error: `COTTER_DISABLE_HOOKS` has the unknown value `maybe`
 
-        hint: it is 1, force or left out
-    "#]],
+            hint: set it to 1 or force, or unset it
+        "#]],
     );
 }
 
@@ -460,13 +460,13 @@ fn s6_s34_project_profile_needs_trust_and_shows_its_webhooks() {
     world.check(
         &run(&[], "read a.txt"),
         expect![[r#"
-        exit 3
-        --- stderr
-        warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
-        error: the agent `audit` is the project's, and nobody trusts it
+            exit 3
+            --- stderr
+            warning: nothing of [T]/project/.cotter runs: it is not trusted yet (`cotter trust` shows it)
+            error: the agent `audit` belongs to the project, and is not trusted
 
-        hint: `cotter trust` shows what the project brings, and asks
-    "#]],
+            hint: `cotter trust` shows the files of the project, and asks
+        "#]],
     );
     let path = "project/.cotter/agents/audit/agent.json";
     let file = world.path(path);
@@ -474,34 +474,34 @@ fn s6_s34_project_profile_needs_trust_and_shows_its_webhooks() {
     world.check(
         &named,
         expect![[r#"
-        exit 3
-        --- stderr
-        warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
-        error: [T]/project/.cotter/agents/audit/agent.json lies in the project, and nobody trusts it
+            exit 3
+            --- stderr
+            warning: nothing of [T]/project/.cotter runs: it is not trusted yet (`cotter trust` shows it)
+            error: [T]/project/.cotter/agents/audit/agent.json is inside the project, and is not trusted
 
-        hint: `cotter trust` shows what the project brings, and asks
-    "#]],
+            hint: `cotter trust` shows the files of the project, and asks
+        "#]],
     );
     world.check(
         &["trust", "--print"],
         expect![[r#"
-        exit 0
-        --- stdout
-        source  [T]/project/.cotter
-        hash    [HASH][HASH]
-        trust   none yet
+            exit 0
+            --- stdout
+            source  [T]/project/.cotter
+            hash    [HASH][HASH]
+            trust   none yet
 
-        commands, pinned (all their code is below) or open (they run other code too)
-          pinned  profile audit, onToolCall.command
-                  runs ./check.sh
-          open    profile audit, onError.webhook
-                  tells https://hooks.example.com/x
-                  open: what is told leaves this machine
+            commands, pinned (all their code is below) or open (they run other code too)
+              pinned  profile audit, onToolCall.command
+                      runs ./check.sh
+              open    profile audit, onError.webhook
+                      sends events to https://hooks.example.com/x
+                      open: events are sent to another machine
 
-        files (2)
-                      266 bytes  agents/audit/agent.json
-          runs         54 bytes  agents/audit/check.sh
-    "#]],
+            files (2)
+                          266 bytes  agents/audit/agent.json
+              exec         54 bytes  agents/audit/check.sh
+        "#]],
     );
     let trusted = hash(&world);
     world.check(
@@ -557,12 +557,12 @@ fn s6_s34_project_profile_needs_trust_and_shows_its_webhooks() {
     world.check(
         &run(&["--safe-mode"], "read a.txt"),
         expect![[r#"
-        exit 2
-        --- stderr
-        error: there is no agent `audit`
+            exit 2
+            --- stderr
+            error: there is no agent `audit`
 
-        hint: `cotter agents list` shows those there are
-    "#]],
+            hint: `cotter agents list` shows the agents
+        "#]],
     );
     // A profile elsewhere in the project cannot be trusted, not even through a link from outside.
     let lies = world.write("project/mine/agent.json", "{}");
@@ -570,8 +570,8 @@ fn s6_s34_project_profile_needs_trust_and_shows_its_webhooks() {
     world.check(&args, expect![[r#"
         exit 3
         --- stderr
-        warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
-        error: [T]/project/mine/agent.json lies in the project, and not where it could be trusted
+        warning: nothing of [T]/project/.cotter runs: it is not trusted yet (`cotter trust` shows it)
+        error: [T]/project/mine/agent.json is inside the project, but not in a folder that can be trusted
 
         hint: a project's profiles are `.cotter/agents/NAME/agent.json`; keep your own outside [T]/project
     "#]]);
@@ -597,11 +597,11 @@ fn s3_s6_user_profile_wins_over_a_project_profile_of_the_same_name() {
     world.check(&run(&[&trusted, "--no-session"], "read a.txt"), expect![[r#"
         exit 0
         --- stdout
-        rehearsal: `read` {"path":"a.txt"} was refused: Permission denied for `read`: the profile `audit` wants a person to approve this, and nobody is there to be asked. Do not retry this exact call.
+        rehearsal: `read` {"path":"a.txt"} was refused: Permission denied for `read`: the profile `audit` wants a person to approve this, and no person can be asked. Do not retry this exact call.
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        refused: read {"path":"a.txt"}: the profile `audit` wants a person to approve this, and nobody is there to be asked (onToolCall.approve, profile:audit); with `--ask` it is put to you on the terminal
+        refused: read {"path":"a.txt"}: the profile `audit` wants a person to approve this, and no person can be asked (onToolCall.approve, profile:audit); `--ask` asks you on the terminal
     "#]]);
     // A name that only the project has means the project's profile.
     let args = ["-p", "--model", "rehearsal", "--no-session", &trusted, "--agent", "other"];
@@ -698,11 +698,11 @@ fn l15_agent_flag_takes_a_name_or_a_path() {
         "none/agent.json",
         "read a.txt",
         expect![[r#"
-        exit 2
-        --- stderr
-        error: there is no profile none/agent.json
-          caused by: No such file or directory (os error 2)
-    "#]],
+            exit 2
+            --- stderr
+            error: profile none/agent.json not found
+              caused by: No such file or directory (os error 2)
+        "#]],
     );
     agent(
         "../home/.config/cotter/agents/audit/agent.json",
@@ -722,21 +722,21 @@ fn l15_agent_flag_takes_a_name_or_a_path() {
         "audit",
         "read a.txt",
         expect![[r#"
-        exit 1
-        --- stderr
-        error: `audit` is a profile and an agent file
-          caused by: [T]/home/.config/cotter/agents/audit/agent.json
-          caused by: [T]/home/.config/cotter/agents/audit.md
+            exit 1
+            --- stderr
+            error: `audit` is both a profile and an agent file
+              caused by: [T]/home/.config/cotter/agents/audit/agent.json
+              caused by: [T]/home/.config/cotter/agents/audit.md
 
-        hint: name the profile by its path, or rename one of them
-    "#]],
+            hint: name the profile by its path, or rename one of them
+        "#]],
     );
     world.write("home/.config/cotter/agents/bad/agent.json", "{\"nam\": 1}");
     world.check(&["agents", "list"], expect![[r#"
         exit 0
         --- stdout
-        @general   Works on a task by itself and reports what came of it. For work that takes many steps or much reading, of which only the outcome matters here.  (embedder)
-        @reviewer  Reads code or text and says what is wrong with it. Changes nothing. Name the files to read and what to look out for.  (embedder)
+        @general   Works on a task by itself and reports the result. For work with many steps or much reading, if only the result matters here.  (embedder)
+        @reviewer  Reviews code or text and reports what is wrong. Changes nothing. Name the files to read and what to look for.  (embedder)
         @audit     x  (user)
         @reader    Only reads.  (user)
          audit     (profile:audit, run with --agent)
@@ -745,8 +745,8 @@ fn l15_agent_flag_takes_a_name_or_a_path() {
     world.check(&["agents", "list", "--json"], expect![[r#"
         exit 0
         --- stdout
-        {"name":"general","description":"Works on a task by itself and reports what came of it. For work that takes many steps or much reading, of which only the outcome matters here.","origin":"embedder","owner":"program"}
-        {"name":"reviewer","description":"Reads code or text and says what is wrong with it. Changes nothing. Name the files to read and what to look out for.","origin":"embedder","owner":"program"}
+        {"name":"general","description":"Works on a task by itself and reports the result. For work with many steps or much reading, if only the result matters here.","origin":"embedder","owner":"program"}
+        {"name":"reviewer","description":"Reviews code or text and reports what is wrong. Changes nothing. Name the files to read and what to look for.","origin":"embedder","owner":"program"}
         {"name":"audit","description":"x","origin":"user","owner":"[T]/home/.config/cotter"}
         {"name":"reader","description":"Only reads.","origin":"user","owner":"[T]/home/.config/cotter"}
         {"name":"audit","description":"","origin":"profile:audit","owner":"[T]/home/.config/cotter/agents/audit/agent.json"}
@@ -764,7 +764,7 @@ fn l15_agent_flag_takes_a_name_or_a_path() {
               rejected  line 1: $.nam: unknown key `nam`; did you mean `name`?
             [T]/home/.config/cotter/agents/reader.md: ok
 
-            looked at 2 profiles, 2 agents: 3 ok, 1 rejected
+            checked 2 profiles, 2 agents: 3 ok, 1 rejected
         "#]],
     );
 }
@@ -777,10 +777,10 @@ fn s3_profile_may_only_choose_a_model_the_user_has_set_up() {
     at.check(&args, expect![[r#"
         exit 2
         --- stderr
-        error: [T]/home/.config/cotter/agents/audit/agent.json:1:11: $.model: `ollama/qwen` cannot be used
-          caused by: `ollama/qwen` is no model that you have set up, and only you can
+        error: [T]/home/.config/cotter/agents/audit/agent.json:1:11: $.model: cannot use the model `ollama/qwen`
+          caused by: the model `ollama/qwen` is not set up, and only you can set it up
 
-        hint: a key for its provider does, or your own settings; `--model` names another
+        hint: add a key for its provider, or describe it in your own settings; `--model` uses another model
     "#]]);
     at.settings(r#"{"fallbackModels": ["ollama/qwen"]}"#);
     let named = at.output(&args);
@@ -789,10 +789,10 @@ fn s3_profile_may_only_choose_a_model_the_user_has_set_up() {
     at.check(&args, expect![[r#"
         exit 2
         --- stderr
-        error: [T]/home/.config/cotter/agents/audit/agent.json:1:11: $.model: `rehearsal` cannot be used
-          caused by: `rehearsal` is no model that you have set up, and only you can
+        error: [T]/home/.config/cotter/agents/audit/agent.json:1:11: $.model: cannot use the model `rehearsal`
+          caused by: the model `rehearsal` is not set up, and only you can set it up
 
-        hint: a key for its provider does, or your own settings; `--model` names another
+        hint: add a key for its provider, or describe it in your own settings; `--model` uses another model
     "#]]);
     at.settings(r#"{"model": "rehearsal"}"#);
     let named = at.output(&args);
@@ -807,13 +807,13 @@ fn s3_profile_may_only_choose_a_model_the_user_has_set_up() {
     at.check(
         &["-p", "--no-session", &trusted, "read a.txt"],
         expect![[r#"
-        exit 2
-        --- stderr
-        error: [T]/project/.cotter/settings.json:1:11: $.model: `rehearsal` cannot be used
-          caused by: `rehearsal` is no model that you have set up, and only you can
+            exit 2
+            --- stderr
+            error: [T]/project/.cotter/settings.json:1:11: $.model: cannot use the model `rehearsal`
+              caused by: the model `rehearsal` is not set up, and only you can set it up
 
-        hint: a key for its provider does, or your own settings; `--model` names another
-    "#]],
+            hint: add a key for its provider, or describe it in your own settings; `--model` uses another model
+        "#]],
     );
     at.check(
         &["-p", "--no-session", "--model", "rehearsal", &trusted, "read a.txt"],
@@ -826,7 +826,7 @@ fn s3_profile_may_only_choose_a_model_the_user_has_set_up() {
 
             (rehearsal is an offline stand-in, not a model)
             --- stderr
-            warning: [T]/project/.cotter/settings.json:1:43: $.fallbackModels[0]: the fallback model `ollama/x` is left out: `ollama/x` is no model that you have set up, and only you can (a key for its provider does, or your own settings; `--model` names another)
+            warning: [T]/project/.cotter/settings.json:1:43: $.fallbackModels[0]: the fallback model `ollama/x` is skipped: the model `ollama/x` is not set up, and only you can set it up (add a key for its provider, or describe it in your own settings; `--model` uses another model)
         "#]],
     );
 }
@@ -843,18 +843,18 @@ fn s3_a_profile_only_tightens() {
         "{}",
         r#"{"permissions": {"mode": "plan"}}"#,
         expect![[r#"
-        exit 0
-        --- stdout
-        rehearsal: `read` {"path":"a.txt"} gave 2 lines:
-             1	one
-             2	two
+            exit 0
+            --- stdout
+            rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+                 1	one
+                 2	two
 
-        `write` {"path":"b.txt","content":"x"} was refused: Denied: mode `plan` only looks. Do not retry this exact call.
+            `write` {"path":"b.txt","content":"x"} was refused: Denied: mode `plan` allows only safe calls. Do not retry this exact call.
 
-        (rehearsal is an offline stand-in, not a model)
-        --- stderr
-        refused: write: mode `plan` only looks (mode)
-    "#]],
+            (rehearsal is an offline stand-in, not a model)
+            --- stderr
+            refused: write: mode `plan` allows only safe calls (mode)
+        "#]],
     );
     with(
         r#"{"permissions": {"level": "strict"}}"#,
@@ -864,30 +864,30 @@ fn s3_a_profile_only_tightens() {
             --- stderr
             error: [T]/home/.config/cotter/agents/audit/agent.json:1:27: $.permissions.level: the level of the profile is looser than yours
 
-            hint: a profile may only tighten: this belongs in your own settings
+            hint: a profile may only tighten: move this to your own settings
         "#]],
     );
     with(
         r#"{"limits": {"maxTurns": 1}}"#,
         r#"{"maxTurns": 9}"#,
         expect![[r#"
-        exit 3
-        --- stderr
-        error: the run took as many steps as it may: 1
+            exit 3
+            --- stderr
+            error: the run reached its limit of 1 steps
 
-        hint: `--max-turns N` allows more
-    "#]],
+            hint: `--max-turns N` allows more
+        "#]],
     );
     with(
         "{}",
         r#"{"maxTurns": 1}"#,
         expect![[r#"
-        exit 3
-        --- stderr
-        error: the run took as many steps as it may: 1
+            exit 3
+            --- stderr
+            error: the run reached its limit of 1 steps
 
-        hint: `--max-turns N` allows more
-    "#]],
+            hint: `--max-turns N` allows more
+        "#]],
     );
     with(
         "{}",
@@ -895,16 +895,16 @@ fn s3_a_profile_only_tightens() {
         expect![[r#"
             exit 0
             --- stdout
-            rehearsal: `write` {"path":"b.txt","content":"x"} was refused: Denied: the policy look rejects it: `path` has what `^b` finds. Do not retry this exact call.
+            rehearsal: `write` {"path":"b.txt","content":"x"} was refused: Denied: the policy look rejects it: `path` matches `^b`. Do not retry this exact call.
 
             "read a.txt" needs the tool `read`, and there are `write`
 
             (rehearsal is an offline stand-in, not a model)
             --- stderr
             warning: [T]/home/.config/cotter/agents/audit/agent.json:1:166: $.hooks.onToolCall[0].tools: there is no tool `WebSearch`: for it `onToolCall.approve` guards nothing
-            warning: [T]/home/.config/cotter/agents/audit/agent.json: the agent may call `raed`, which is not there
-            warning: [T]/home/.config/cotter/agents/audit/agent.json: the agent may use the skill `none`, which is not there
-            refused: write: the policy look rejects it: `path` has what `^b` finds (policy look)
+            warning: [T]/home/.config/cotter/agents/audit/agent.json: the agent may call the tool `raed`, which does not exist
+            warning: [T]/home/.config/cotter/agents/audit/agent.json: the agent may use the skill `none`, which does not exist
+            refused: write: the policy look rejects it: `path` matches `^b` (policy look)
         "#]],
     );
 }
@@ -927,13 +927,13 @@ fn profile_in_the_readme_works_unchanged() {
                  1	one
                  2	two
 
-            `write` {"path":"b.txt","content":"x"} was refused: Permission denied for `write`: the profile `careful` wants a person to approve this, and nobody is there to be asked. Do not retry this exact call.
+            `write` {"path":"b.txt","content":"x"} was refused: Permission denied for `write`: the profile `careful` wants a person to approve this, and no person can be asked. Do not retry this exact call.
 
             `bash` {"command":"git push origin main"} was refused: Denied: the rule `deny bash(git push *)` denies it. Do not retry this exact call.
 
             (rehearsal is an offline stand-in, not a model)
             --- stderr
-            refused: write {"path":"b.txt","content":"x"}: the profile `careful` wants a person to approve this, and nobody is there to be asked (onToolCall.approve, profile:careful); with `--ask` it is put to you on the terminal
+            refused: write {"path":"b.txt","content":"x"}: the profile `careful` wants a person to approve this, and no person can be asked (onToolCall.approve, profile:careful); `--ask` asks you on the terminal
             refused: bash: the rule `deny bash(git push *)` denies it (rule deny bash(git push *))
         "#]],
     );
@@ -960,7 +960,7 @@ fn failed_save_json_is_reported_and_does_not_change_the_run() {
 
             (rehearsal is an offline stand-in, not a model)
             --- stderr
-            warning: profile audit: onComplete.save_json: runs/a.jsonl is not added to: Not a directory (os error 20)
+            warning: profile audit: onComplete.save_json: cannot append to runs/a.jsonl: Not a directory (os error 20)
         "#]],
     );
     assert_eq!(fs::read_dir(world.path("elsewhere")).unwrap().count(), 0);
@@ -995,7 +995,7 @@ fn l15_agent_flag_with_a_folder_gets_a_hint_with_its_agent_json() {
         expect![[r#"
             exit 2
             --- stderr
-            error: [T]/profiles/reviewer is a folder, and no agent
+            error: [T]/profiles/reviewer is a folder, not an agent
 
             hint: did you mean `--agent [T]/profiles/reviewer/agent.json`?
         "#]],
@@ -1005,7 +1005,7 @@ fn l15_agent_flag_with_a_folder_gets_a_hint_with_its_agent_json() {
         expect![[r#"
             exit 2
             --- stderr
-            error: ./src is a folder, and no agent
+            error: ./src is a folder, not an agent
 
             hint: name an agent that `cotter agents list` shows, or a profile by its `agent.json`
         "#]],
@@ -1016,7 +1016,7 @@ fn l15_agent_flag_with_a_folder_gets_a_hint_with_its_agent_json() {
         expect![[r#"
             exit 2
             --- stderr
-            error: lone is a folder, and no agent
+            error: lone is a folder, not an agent
 
             hint: did you mean `--agent lone/agent.json`?
         "#]],
@@ -1091,7 +1091,7 @@ fn l19_agents_check_reports_errors_that_would_stop_a_start() {
             [T]/home/.config/cotter/agents/audit/agent.json: rejected
               rejected  line 1: $.hooks.onStart[0].action: a profile's `command` is disabled by default: it would start a program; the operator of a machine allows it with `COTTER_ALLOW_COMMAND_HOOKS=1`
 
-            looked at 1 profile: 1 rejected
+            checked 1 profile: 1 rejected
             profiles
               broken  audit: cannot start
                         file [T]/home/.config/cotter/agents/audit/agent.json
@@ -1107,23 +1107,23 @@ fn l19_agents_check_reports_errors_that_would_stop_a_start() {
     check(
         r#"{"model": "sonnet"}"#,
         expect![[r#"
-        exit 1
-        --- stdout
-        [T]/home/.config/cotter/agents/audit/agent.json: rejected
-          rejected  line 1: $.model: `sonnet` names no model: they are written as `provider/model`
+            exit 1
+            --- stdout
+            [T]/home/.config/cotter/agents/audit/agent.json: rejected
+              rejected  line 1: $.model: `sonnet` is not the name of a model: expected `provider/model`
 
-        looked at 1 profile: 1 rejected
-        profiles
-          broken  audit: cannot start
-                    file [T]/home/.config/cotter/agents/audit/agent.json
-                    why $.model: `sonnet` names no model: they are written as `provider/model`
-        exit 2
-        --- stderr
-        error: [T]/home/.config/cotter/agents/audit/agent.json:1:11: $.model: `sonnet` cannot be used
-          caused by: `sonnet` is no model that you have set up, and only you can
+            checked 1 profile: 1 rejected
+            profiles
+              broken  audit: cannot start
+                        file [T]/home/.config/cotter/agents/audit/agent.json
+                        why $.model: `sonnet` is not the name of a model: expected `provider/model`
+            exit 2
+            --- stderr
+            error: [T]/home/.config/cotter/agents/audit/agent.json:1:11: $.model: cannot use the model `sonnet`
+              caused by: the model `sonnet` is not set up, and only you can set it up
 
-        hint: a key for its provider does, or your own settings; `--model` names another
-    "#]],
+            hint: add a key for its provider, or describe it in your own settings; `--model` uses another model
+        "#]],
     );
     check(
         r#"{"model": "openai/gpt-x"}"#,
@@ -1131,19 +1131,19 @@ fn l19_agents_check_reports_errors_that_would_stop_a_start() {
             exit 0
             --- stdout
             [T]/home/.config/cotter/agents/audit/agent.json: in part
-              not used  line 1: $.model: it could not start here: the agent names `openai/gpt-x`, which cannot be used: `openai/gpt-x` is no model that you have set up, and only you can (a key for its provider does, or your own settings; `--model` names another)
+              not used  line 1: $.model: it cannot start here: cannot use the model `openai/gpt-x`, which the agent names: the model `openai/gpt-x` is not set up, and only you can set it up (add a key for its provider, or describe it in your own settings; `--model` uses another model)
 
-            looked at 1 profile: 1 in part
+            checked 1 profile: 1 in part
             profiles
               note    audit: cannot start here
                         file [T]/home/.config/cotter/agents/audit/agent.json
-                        why $.model: it could not start here: the agent names `openai/gpt-x`, which cannot be used: `openai/gpt-x` is no model that you have set up, and only you can (a key for its provider does, or your own settings; `--model` names another)
+                        why $.model: it cannot start here: cannot use the model `openai/gpt-x`, which the agent names: the model `openai/gpt-x` is not set up, and only you can set it up (add a key for its provider, or describe it in your own settings; `--model` uses another model)
             exit 2
             --- stderr
-            error: [T]/home/.config/cotter/agents/audit/agent.json:1:11: $.model: `openai/gpt-x` cannot be used
-              caused by: `openai/gpt-x` is no model that you have set up, and only you can
+            error: [T]/home/.config/cotter/agents/audit/agent.json:1:11: $.model: cannot use the model `openai/gpt-x`
+              caused by: the model `openai/gpt-x` is not set up, and only you can set it up
 
-            hint: a key for its provider does, or your own settings; `--model` names another
+            hint: add a key for its provider, or describe it in your own settings; `--model` uses another model
         "#]],
     );
 }
@@ -1157,17 +1157,17 @@ fn s34_agents_check_reports_a_webhook_host_that_is_not_listed() {
         exit 1
         --- stdout
         [T]/home/.config/cotter/agents/audit/agent.json: rejected
-          rejected  line 1: $.hooks.onStart[0].url: `other.example.com` may not be posted to: it is not on the operator's list; the operator of a machine lists hosts in `COTTER_HOOK_WEBHOOK_ALLOWLIST`
+          rejected  line 1: $.hooks.onStart[0].url: cannot post to `other.example.com`: it is not on the operator's list; the operator of a machine lists hosts in `COTTER_HOOK_WEBHOOK_ALLOWLIST`
 
-        looked at 1 profile: 1 rejected
+        checked 1 profile: 1 rejected
         profiles
           broken  audit: cannot start
                     file [T]/home/.config/cotter/agents/audit/agent.json
                     actions onStart.webhook
-                    why $.hooks.onStart[0].url: `other.example.com` may not be posted to: it is not on the operator's list; the operator of a machine lists hosts in `COTTER_HOOK_WEBHOOK_ALLOWLIST`
+                    why $.hooks.onStart[0].url: cannot post to `other.example.com`: it is not on the operator's list; the operator of a machine lists hosts in `COTTER_HOOK_WEBHOOK_ALLOWLIST`
         exit 1
         --- stderr
-        error: [T]/home/.config/cotter/agents/audit/agent.json:1:53: $.hooks.onStart[0].url: `other.example.com` may not be posted to: it is not on the operator's list
+        error: [T]/home/.config/cotter/agents/audit/agent.json:1:53: $.hooks.onStart[0].url: cannot post to `other.example.com`: it is not on the operator's list
 
         hint: the operator of a machine lists hosts in `COTTER_HOOK_WEBHOOK_ALLOWLIST`
     "#]].assert_eq(&check_and_start(&world, profile));
@@ -1186,7 +1186,7 @@ fn l18_unknown_tool_in_a_profile_gate_is_an_error() {
         [T]/home/.config/cotter/agents/audit/agent.json: rejected
           rejected  line 1: $.hooks.onToolCall[0].tools: there is no tool `wriet`: for it `onToolCall.approve` guards nothing; did you mean `write`?
 
-        looked at 1 profile: 1 rejected
+        checked 1 profile: 1 rejected
         profiles
           broken  audit: cannot start
                     file [T]/home/.config/cotter/agents/audit/agent.json
@@ -1205,7 +1205,7 @@ fn l18_unknown_tool_in_a_profile_gate_is_an_error() {
         [T]/home/.config/cotter/agents/audit/agent.json: ok
           note      line 1: $.hooks.onToolCall[0].tools: there is no tool `WebSearch`: for it `onToolCall.approve` guards nothing
 
-        looked at 1 profile: 1 ok
+        checked 1 profile: 1 ok
         profiles
           note    audit: runs with `--agent`
                     file [T]/home/.config/cotter/agents/audit/agent.json
@@ -1227,14 +1227,14 @@ fn l18_unknown_tool_in_a_profile_gate_is_an_error() {
         expect![[r#"
             exit 0
             --- stdout
-            rehearsal: `write` {"path":"b.txt","content":"x"} was refused: Permission denied for `write`: the profile `audit` wants a person to approve this, and nobody is there to be asked. Do not retry this exact call.
+            rehearsal: `write` {"path":"b.txt","content":"x"} was refused: Permission denied for `write`: the profile `audit` wants a person to approve this, and no person can be asked. Do not retry this exact call.
 
-            `bash` {"command":"true"} was refused: Permission denied for `bash`: the profile `audit` wants a person to approve this, and nobody is there to be asked. Do not retry this exact call.
+            `bash` {"command":"true"} was refused: Permission denied for `bash`: the profile `audit` wants a person to approve this, and no person can be asked. Do not retry this exact call.
 
             (rehearsal is an offline stand-in, not a model)
             --- stderr
-            refused: write {"path":"b.txt","content":"x"}: the profile `audit` wants a person to approve this, and nobody is there to be asked (onToolCall.approve, profile:audit); with `--ask` it is put to you on the terminal
-            refused: bash {"command":"true"}: the profile `audit` wants a person to approve this, and nobody is there to be asked (onToolCall.approve, profile:audit); with `--ask` it is put to you on the terminal
+            refused: write {"path":"b.txt","content":"x"}: the profile `audit` wants a person to approve this, and no person can be asked (onToolCall.approve, profile:audit); `--ask` asks you on the terminal
+            refused: bash {"command":"true"}: the profile `audit` wants a person to approve this, and no person can be asked (onToolCall.approve, profile:audit); `--ask` asks you on the terminal
         "#]],
     );
 }

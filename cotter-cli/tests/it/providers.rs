@@ -235,7 +235,7 @@ fn l21_fallback_model_flag_takes_over_after_an_error() {
         --- stdout
         I can.
         --- stderr
-        retry: the model failed (bad_request); openai-responses/y is asked instead
+        retry: the model failed (bad_request); openai-responses/y is used instead
     "#]]
     .assert_eq(&shown);
     assert_eq!(other.requests()[0].json()["model"], "y");
@@ -257,7 +257,7 @@ fn l21_fallback_models_in_settings_take_over_after_an_error() {
         --- stdout
         I can.
         --- stderr
-        retry: the model failed (bad_request); lab/y is asked instead
+        retry: the model failed (bad_request); lab/y is used instead
     "#]]
     .assert_eq(&shown);
     assert_eq!(other.requests()[0].header("authorization"), None);
@@ -310,7 +310,7 @@ fn custom_provider_is_defined_in_settings() {
         expect![[r#"
             exit 2
             --- stderr
-            error: [T]/home/.config/cotter/settings.json:1:11: $.model: `lab/qwen` cannot be used
+            error: [T]/home/.config/cotter/settings.json:1:11: $.model: cannot use the model `lab/qwen`
               caused by: there is no key for `lab`
 
             hint: set `LAB_KEY`
@@ -383,12 +383,12 @@ fn refused_key_error_names_the_source_of_the_key() {
         &world,
         "lab/x",
         expect![[r#"
-        exit 1
-        --- stderr
-        error: the run failed (auth)
+            exit 1
+            --- stderr
+            error: the run failed (auth)
 
-        hint: no key was sent: name the variable that it is in as `apiKeyVariable` in the settings, in `providers.lab`
-    "#]],
+            hint: no key was sent: set `providers.lab.apiKeyVariable` in the settings to the name of the variable with the key
+        "#]],
     );
     let file = world
         .write("home/.config/cotter/credentials.json", r#"{"openai": {"apiKey": "stored-key"}}"#);
@@ -473,7 +473,7 @@ fn connection_error_names_the_address_and_the_proxy() {
         retry: the model failed (network); again in 2 s
         error: the run failed (network)
 
-        hint: the address is from [T]/home/.config/cotter/settings.json:1:55; the way leads by the proxy that `http_proxy` names
+        hint: the address is from [T]/home/.config/cotter/settings.json:1:55; requests go through the proxy that `http_proxy` names
     "#]].assert_eq(&shown.concat());
 }
 
@@ -490,7 +490,7 @@ fn run_without_a_usable_model_connects_to_no_provider() {
         --- stderr
         error: no model is set up, so nothing was sent
 
-        hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, `--ask` offers what there is, `cotter models list` shows it
+        hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, `--ask` offers a choice, `cotter models list` shows all
     "#]]);
     world.check(
         &["-p", "--model", "gemini/x", "hi"],
@@ -548,9 +548,9 @@ fn l21_budget_with_an_unpriced_model_is_refused_before_a_request() {
     expect![[r#"
         exit 2
         --- stderr
-        error: the price of `[MODEL]` is not known, so a budget of 1 USD cannot be kept
+        error: the price of `[MODEL]` is unknown, so a budget of 1 USD cannot be enforced
 
-        hint: leave the budget out, or tell the price in [T]/home/.config/cotter/settings.json, in dollars per million tokens; 1.0 and 5.0 hold the place of the real ones:
+        hint: remove the budget, or set the price in [T]/home/.config/cotter/settings.json, in dollars per million tokens; replace 1.0 and 5.0 with the real prices:
         {
           "models": {
             "[MODEL]": {"price": {"input": 1.0, "output": 5.0}}
@@ -564,9 +564,9 @@ fn l21_budget_with_an_unpriced_model_is_refused_before_a_request() {
     expect![[r#"
         exit 2
         --- stderr
-        error: the price of `openai/y` is not known, so a budget of 0.5 USD cannot be kept
+        error: the price of `openai/y` is unknown, so a budget of 0.5 USD cannot be enforced
 
-        hint: leave the budget out, or tell the price in [T]/home/.config/cotter/settings.json, in dollars per million tokens; 1.0 and 5.0 hold the place of the real ones:
+        hint: remove the budget, or set the price in [T]/home/.config/cotter/settings.json, in dollars per million tokens; replace 1.0 and 5.0 with the real prices:
         {
           "models": {
             "openai/y": {"price": {"input": 1.0, "output": 5.0}}
@@ -654,7 +654,7 @@ fn existing_or_incomplete_cassette_file_is_an_error() {
         error: cannot record to [T]/there.jsonl
           caused by: File exists (os error 17)
 
-        hint: `--record-cassette FILE` names a new file
+        hint: `--record-cassette FILE` needs a new file
     "#]]
     .assert_eq(&line.run(&["--record-cassette", there, "hi"], 0));
     assert_eq!(fs::read_to_string(there).unwrap(), "mine");
@@ -677,7 +677,7 @@ fn existing_or_incomplete_cassette_file_is_an_error() {
         exit 1
         --- stderr
         error: the run failed (other)
-          caused by: [T]/empty.jsonl has no further answer for /v1/messages
+          caused by: [T]/empty.jsonl: no unplayed response for /v1/messages
     "#]]
     .assert_eq(&line.run(&["--cassette", empty.to_str().unwrap(), "hi"], 0));
     let nothing = line.world.write("nothing.jsonl", "");
@@ -715,13 +715,13 @@ fn cassette_of_another_model_is_an_error() {
     line.world.check(
         &args,
         expect![[r#"
-        exit 1
-        --- stderr
-        model: openai/gpt-6.1-terra, since no model is named, and there is a key in `OPENAI_API_KEY`
-        error: the run failed (other)
-          caused by: [T]/tape.jsonl has no further answer for /v1/chat/completions
+            exit 1
+            --- stderr
+            model: openai/gpt-6.1-terra, since no model is named, and there is a key in `OPENAI_API_KEY`
+            error: the run failed (other)
+              caused by: [T]/tape.jsonl: no unplayed response for /v1/chat/completions
 
-        hint: name the model that the cassette was recorded with, as in `--model provider/model`
-    "#]],
+            hint: name the model that the cassette was recorded with, as in `--model provider/model`
+        "#]],
     );
 }

@@ -94,9 +94,9 @@ fn s2_hot_reload_of_user_settings() {
     fs::remove_file(world.path("home/.config/cotter/settings.json")).unwrap();
     wait_for_refusal(&world, true);
     run.end(expect![[r#"
-        warning: [T]/home/.config/cotter/settings.json:1:52: $.permissions.ask: expected a list, found the number 1; what was in force before stays
-        warning: model, limits, folders and servers of a run stay as it began with them
-        warning: settings changed, and some of it would loosen this run; that waits for the next:
+        warning: [T]/home/.config/cotter/settings.json:1:52: $.permissions.ask: expected a list, found the number 1; the earlier settings still apply
+        warning: changes of model, limits, folders and servers apply to the next run
+        warning: settings changed; these changes would loosen this run and wait for the next run:
           gone: rule `deny read(./a.txt)`
           new: rule `allow bash(ls *)`
         error: the run was aborted
@@ -148,8 +148,8 @@ fn s2_s8_hot_reload_of_a_trusted_project_folder() {
     assert!(untrusted.status.success(), "{untrusted:?}");
     wait_for_refusal(&world, false);
     run.end(expect![[r#"
-        warning: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it runs (`cotter trust` shows how it changed)
-        warning: [T]/project/.cotter was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it runs (`cotter untrust` forgets it)
+        warning: [T]/project/.cotter changed since it was trusted: its trusted hooks and rules still apply, nothing else of it runs (`cotter trust` shows how it changed)
+        warning: [T]/project/.cotter was trusted, and is gone: its trusted hooks and rules still apply, nothing else of it runs (`cotter untrust` removes the trust)
         error: the run was aborted
     "#]]);
 }
@@ -167,8 +167,8 @@ fn s8_hot_reload_of_a_source_trusted_during_the_run() {
     trust(&world);
     wait_for_refusal(&world, false);
     run.end(expect![[r#"
-        warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
-        warning: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it runs (`cotter trust` shows how it changed)
+        warning: nothing of [T]/project/.cotter runs: it is not trusted yet (`cotter trust` shows it)
+        warning: [T]/project/.cotter changed since it was trusted: its trusted hooks and rules still apply, nothing else of it runs (`cotter trust` shows how it changed)
         error: the run was aborted
     "#]]);
 }
@@ -187,7 +187,7 @@ fn s2_withdrawn_trust_takes_effect_while_another_file_is_broken() {
     assert!(world.output(&["untrust"]).status.success());
     wait_for_refusal(&world, false);
     run.end(expect![[r#"
-        warning: [T]/home/.config/cotter/settings.json:1:1: $: object is not closed (add a `}`); what was in force before stays
+        warning: [T]/home/.config/cotter/settings.json:1:1: $: object is not closed (add a `}`); the earlier settings still apply
         error: the run was aborted
     "#]]);
 }
@@ -205,8 +205,8 @@ fn s2_s8_hot_reload_of_a_source_trusted_by_hash() {
     run.wait_for("loosen");
     wait_for_refusal(&world, true);
     run.end(expect![[r#"
-        warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
-        warning: settings changed, and some of it would loosen this run; that waits for the next:
+        warning: nothing of [T]/project/.cotter runs: it is not trusted yet (`cotter trust` shows it)
+        warning: settings changed; these changes would loosen this run and wait for the next run:
           gone: rule `deny read(./a.txt)`
         error: the run was aborted
     "#]]);
@@ -273,7 +273,7 @@ fn s2_looser_level_or_mode_in_any_file_waits_for_the_next_run() {
     world.settings(r#"{"permissions": {"mode": "accept-edits", "level": "permissive"}}"#);
     run.wait_for("level");
     run.end(expect![[r#"
-        warning: settings changed, and some of it would loosen this run; that waits for the next:
+        warning: settings changed; these changes would loosen this run and wait for the next run:
           new: level `permissive`
         error: the run was aborted
     "#]]);
@@ -290,7 +290,7 @@ fn s2_s3_user_level_stricter_than_the_project_level_acts_at_once() {
     world.settings(r#"{"permissions": {"level": "paranoid"}}"#);
     wait_for_refusal(&world, true);
     run.end(expect![[r#"
-        warning: [T]/project/.cotter/settings.json: the level of the project is looser than yours; yours holds
+        warning: [T]/project/.cotter/settings.json: the level of the project is looser than yours; yours applies
         error: the run was aborted
     "#]]);
     // A run that begins with these files fails with an error.
@@ -316,10 +316,10 @@ fn s2_hot_reload_after_a_settings_file_was_deleted() {
     run.wait_for("gone: rule");
     wait_for_refusal(&world, true);
     run.end(expect![[r#"
-        warning: the settings file [T]/named.json is gone: what it said stays
-        warning: settings changed, and some of it would loosen this run; that waits for the next:
+        warning: the settings file [T]/named.json is gone: its last contents still apply
+        warning: settings changed; these changes would loosen this run and wait for the next run:
           new: rule `allow bash(ls *)`
-        warning: settings changed, and some of it would loosen this run; that waits for the next:
+        warning: settings changed; these changes would loosen this run and wait for the next run:
           gone: rule `deny read(./a.txt)`
         error: the run was aborted
     "#]]);
@@ -343,13 +343,13 @@ fn s2_hot_reload_with_unreadable_trust_records() {
     fs::write(&records, text).unwrap();
     wait_for_refusal(&world, true);
     run.end(expect![[r#"
-        warning: nothing of [T]/project/.agents runs: [T]/home/.local/share/cotter/trust/trust.json is broken (EOF while parsing an object at line 1 column 1), so nothing is trusted by it
-        warning: nothing of [T]/project/.claude runs: [T]/home/.local/share/cotter/trust/trust.json is broken (EOF while parsing an object at line 1 column 1), so nothing is trusted by it
-        warning: nothing of [T]/project/.cotter runs: [T]/home/.local/share/cotter/trust/trust.json is broken (EOF while parsing an object at line 1 column 1), so nothing is trusted by it
-        warning: nothing of [T]/project/.mcp.json runs: [T]/home/.local/share/cotter/trust/trust.json is broken (EOF while parsing an object at line 1 column 1), so nothing is trusted by it
-        warning: settings changed, and some of it would loosen this run; that waits for the next:
+        warning: nothing of [T]/project/.agents runs: [T]/home/.local/share/cotter/trust/trust.json is broken (EOF while parsing an object at line 1 column 1), so its records are ignored
+        warning: nothing of [T]/project/.claude runs: [T]/home/.local/share/cotter/trust/trust.json is broken (EOF while parsing an object at line 1 column 1), so its records are ignored
+        warning: nothing of [T]/project/.cotter runs: [T]/home/.local/share/cotter/trust/trust.json is broken (EOF while parsing an object at line 1 column 1), so its records are ignored
+        warning: nothing of [T]/project/.mcp.json runs: [T]/home/.local/share/cotter/trust/trust.json is broken (EOF while parsing an object at line 1 column 1), so its records are ignored
+        warning: settings changed; these changes would loosen this run and wait for the next run:
           gone: rule `deny read(./a.txt)`
-        warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
+        warning: nothing of [T]/project/.cotter runs: it is not trusted yet (`cotter trust` shows it)
         error: the run was aborted
     "#]]);
 }
@@ -415,10 +415,10 @@ fn s2_hot_reload_of_a_plugin_named_in_settings() {
     wait_until(|| refusals(&world).len() > before + 4, "four calls more");
     assert!(refusals(&world).iter().skip(before + 1).all(|refused| *refused));
     run.end(expect![[r#"
-        warning: settings changed, and some of it would loosen this run; that waits for the next:
+        warning: settings changed; these changes would loosen this run and wait for the next run:
           new: answer `guard` at `permission.ask`
-        warning: [T]/plugins/depot/hooks/hooks.json:1: object is not closed (a gate may be in it, so nothing runs: mend it, or take it out of `plugins` at [T]/home/.config/cotter/settings.json:1:14); what was in force before stays
-        warning: settings changed, and some of it would loosen this run; that waits for the next:
+        warning: [T]/plugins/depot/hooks/hooks.json:1: object is not closed (a gate may be in it, so nothing runs: fix it, or remove it from `plugins` at [T]/home/.config/cotter/settings.json:1:14); the earlier settings still apply
+        warning: settings changed; these changes would loosen this run and wait for the next run:
           gone: gate `guard` at `tool.pre` (runs `sh ${CLAUDE_PLUGIN_ROOT}/hooks/guard.sh` in a shell, its failure passes)
         error: the run was aborted
     "#]]);
@@ -434,7 +434,7 @@ fn s8_linked_project_folder_does_not_stop_the_watch() {
     world.settings(DENY);
     wait_for_refusal(&world, true);
     run.end(expect![[r#"
-        warning: nothing of [T]/project/.cotter runs: [T]/project/.cotter is a link (trust is given to folders and files themselves)
+        warning: nothing of [T]/project/.cotter runs: [T]/project/.cotter is a link (name the folder or file that the link leads to)
         error: the run was aborted
     "#]]);
 }
@@ -497,7 +497,7 @@ fn s6_s7_trusted_hook_runs_unchanged_despite_swapped_or_added_files() {
         assert!(!session.contains(words), "{words}: {session}");
     }
     run.end(expect![[r#"
-        warning: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it runs (`cotter trust` shows how it changed)
+        warning: [T]/project/.cotter changed since it was trusted: its trusted hooks and rules still apply, nothing else of it runs (`cotter trust` shows how it changed)
         error: the run was aborted
     "#]]);
 }

@@ -43,7 +43,7 @@ fn run_without_a_usable_model_exits_2_and_stores_nothing() {
         --- stderr
         error: no model is set up, so nothing was sent
 
-        hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, `--ask` offers what there is, `cotter models list` shows it
+        hint: set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, `--ask` offers a choice, `cotter models list` shows all
     "#]]);
     world.check(
         &["-p", "--model", "anthropic/claude-sonnet-5", "hi"],
@@ -79,10 +79,10 @@ fn model_flag_wins_over_variable_and_settings() {
         expect![[r#"
             exit 2
             --- stderr
-            error: `COTTER_MODEL` names `env/model`, which cannot be used
+            error: cannot use the model `env/model`, which `COTTER_MODEL` names
               caused by: there is no provider `env`
 
-            hint: `cotter models list` shows those there are; another one is described in the settings, under `providers`
+            hint: `cotter models list` shows the providers; another one is described in the settings, under `providers`
         "#]],
     );
     assert!(world.output(&rehearsal(&[], "list src")).status.success());
@@ -154,7 +154,7 @@ fn piped_input_can_be_the_whole_prompt() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        warning: standard input is not UTF-8: what is not was replaced
+        warning: standard input is not UTF-8: invalid bytes were replaced
     "#]]);
     world.check_piped(
         &REHEARSAL,
@@ -202,7 +202,7 @@ fn limits_end_a_run_with_code_3() {
         expect![[r#"
             exit 3
             --- stderr
-            error: the run took as many steps as it may: 1
+            error: the run reached its limit of 1 steps
 
             hint: `--max-turns N` allows more
         "#]],
@@ -213,9 +213,9 @@ fn limits_end_a_run_with_code_3() {
         expect![[r#"
             exit 2
             --- stderr
-            error: the price of `script` is not known, so a budget of 1 USD cannot be kept
+            error: the price of `script` is unknown, so a budget of 1 USD cannot be enforced
 
-            hint: leave the budget out
+            hint: remove the budget
         "#]],
     );
     assert!(world.output(&rehearsal(&["--max-budget-usd", "1"], "list")).status.success());
@@ -332,12 +332,12 @@ fn no_session_flag_stores_nothing() {
     homeless.check(
         &rehearsal(&[], "list src"),
         expect![[r#"
-        exit 1
-        --- stderr
-        error: there is no place for sessions: neither `XDG_DATA_HOME` nor `HOME` is set
+            exit 1
+            --- stderr
+            error: cannot find the folder for sessions: neither `XDG_DATA_HOME` nor `HOME` is set
 
-        hint: set `HOME`, or run with `--no-session`
-    "#]],
+            hint: set `HOME`, or run with `--no-session`
+        "#]],
     );
 }
 
@@ -362,24 +362,24 @@ fn cwd_flag_sets_the_working_folder() {
     world.check(
         &rehearsal(&["--cwd", "nowhere"], "list"),
         expect![[r#"
-        exit 1
-        --- stderr
-        error: cannot work in nowhere
-          caused by: No such file or directory (os error 2)
+            exit 1
+            --- stderr
+            error: cannot work in nowhere
+              caused by: No such file or directory (os error 2)
 
-        hint: `--cwd DIR` names a folder that exists
-    "#]],
+            hint: `--cwd DIR` needs an existing folder
+        "#]],
     );
     world.check(
         &rehearsal(&["--cwd", "a.txt"], "list"),
         expect![[r#"
-        exit 1
-        --- stderr
-        error: cannot work in a.txt
-          caused by: not a directory
+            exit 1
+            --- stderr
+            error: cannot work in a.txt
+              caused by: not a directory
 
-        hint: `--cwd DIR` names a folder that exists
-    "#]],
+            hint: `--cwd DIR` needs an existing folder
+        "#]],
     );
     fs::remove_dir(world.path("project/.git")).unwrap();
     world.check(&rehearsal(&["--cwd", "src"], "read ../a.txt"), expect![[r#"
@@ -400,11 +400,11 @@ fn permission_mode_flag_sets_the_mode() {
     world.check(&rehearsal(&[], "list src"), expect![[r#"
         exit 0
         --- stdout
-        rehearsal: `list` {"path":"src"} was refused: Permission denied for `list`: zone `safe` asks at level `paranoid`, and nobody is there to be asked. Do not retry this exact call.
+        rehearsal: `list` {"path":"src"} was refused: Permission denied for `list`: zone `safe` asks at level `paranoid`, and no person can be asked. Do not retry this exact call.
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        refused: list {"path":"src"}: zone `safe` asks at level `paranoid`, and nobody is there to be asked; with `--ask` it is put to you on the terminal
+        refused: list {"path":"src"}: zone `safe` asks at level `paranoid`, and no person can be asked; `--ask` asks you on the terminal
     "#]]);
     world.check(&rehearsal(&["--permission-mode", "auto"], "list src"), expect![[r#"
         exit 0
@@ -418,11 +418,11 @@ fn permission_mode_flag_sets_the_mode() {
     world.check(&rehearsal(&["--permission-mode", "plan"], "list src"), expect![[r#"
         exit 0
         --- stdout
-        rehearsal: `list` {"path":"src"} was refused: Permission denied for `list`: zone `safe` asks at level `paranoid`, and nobody is there to be asked. Do not retry this exact call.
+        rehearsal: `list` {"path":"src"} was refused: Permission denied for `list`: zone `safe` asks at level `paranoid`, and no person can be asked. Do not retry this exact call.
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        refused: list {"path":"src"}: zone `safe` asks at level `paranoid`, and nobody is there to be asked; with `--ask` it is put to you on the terminal
+        refused: list {"path":"src"}: zone `safe` asks at level `paranoid`, and no person can be asked; `--ask` asks you on the terminal
     "#]]);
 }
 

@@ -61,8 +61,8 @@ fn schemas_are_listed_and_printed() {
             settings          your own settings.json
             project-settings  .cotter/settings.json of a project
             mcp               a file of MCP servers, for --mcp
-            hook-input        what a command hook reads, by point
-            hook-output       what a command hook may answer, by point
+            hook-input        the input of a command hook, by point
+            hook-output       the output of a command hook, by point
             hook-file         hooks/*.yaml
             space             manifest.json of a space
             skill             front matter of a skill
@@ -84,12 +84,12 @@ fn schemas_are_listed_and_printed() {
     world.check(
         &["schema", "x\u{1b}[2J"],
         expect![[r#"
-        exit 2
-        --- stderr
-        error: there is no schema `x\u{1b}[2J`
+            exit 2
+            --- stderr
+            error: there is no schema `x\u{1b}[2J`
 
-        hint: `cotter schema` lists them
-    "#]],
+            hint: `cotter schema` lists the schemas
+        "#]],
     );
 }
 
@@ -555,7 +555,7 @@ fn l7_hook_input_matches_its_schema() {
         Done.
         --- stderr
         refused: read: Invalid arguments for `read`: /path: 7 is not of type "string". (schema)
-        refused: bash {"command":"rm -rf src"}: `rm -r src` deletes a folder with all it holds, and nobody is there to be asked (destructive-commands); with `--ask` it is put to you on the terminal
+        refused: bash {"command":"rm -rf src"}: `rm -r src` deletes a folder with all it holds, and no person can be asked (destructive-commands); `--ask` asks you on the terminal
     "#]]);
     world.output(&["-p", "--script", &script, "--continue", "/compact"]);
     let script = world.script(r#"{"error": {"kind": "bad_request"}}"#);

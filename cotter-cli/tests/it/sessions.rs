@@ -144,12 +144,12 @@ fn continue_and_resume_extend_a_session() {
     world.check(
         &rehearsal(&["--continue"], "list"),
         expect![[r#"
-        exit 1
-        --- stderr
-        error: no session was started in [T]/project
+            exit 1
+            --- stderr
+            error: no session was started in [T]/project
 
-        hint: `cotter sessions list` shows those of other folders; `--resume ID` takes one up
-    "#]],
+            hint: `cotter sessions list` shows the sessions of other folders; `--resume ID` continues one
+        "#]],
     );
     world.output(&rehearsal(&[], "list src"));
     let id = world.id();
@@ -210,12 +210,12 @@ fn continue_and_resume_extend_a_session() {
     world.check(
         &rehearsal(&["--cwd", "src", "--continue"], "list"),
         expect![[r#"
-        exit 1
-        --- stderr
-        error: no session was started in [T]/project/src
+            exit 1
+            --- stderr
+            error: no session was started in [T]/project/src
 
-        hint: `cotter sessions list` shows those of other folders; `--resume ID` takes one up
-    "#]],
+            hint: `cotter sessions list` shows the sessions of other folders; `--resume ID` continues one
+        "#]],
     );
 }
 
@@ -237,12 +237,12 @@ fn unknown_session_id_error_names_a_near_match() {
     world.check(
         &rehearsal(&["--resume", "nothing"], "list"),
         expect![[r#"
-        exit 1
-        --- stderr
-        error: there is no session `nothing`
+            exit 1
+            --- stderr
+            error: there is no session `nothing`
 
-        hint: `cotter sessions list` shows those there are
-    "#]],
+            hint: `cotter sessions list` shows the sessions
+        "#]],
     );
     world.output(&rehearsal(&[], "list src"));
     let id = world.id();
@@ -259,22 +259,22 @@ fn unknown_session_id_error_names_a_near_match() {
     world.check(
         &["sessions", "show", "../../etc/passwd"],
         expect![[r#"
-        exit 1
-        --- stderr
-        error: there is no session `../../etc/passwd`
+            exit 1
+            --- stderr
+            error: there is no session `../../etc/passwd`
 
-        hint: `cotter sessions list` shows those there are
-    "#]],
+            hint: `cotter sessions list` shows the sessions
+        "#]],
     );
     world.check(
         &["sessions", "show", ""],
         expect![[r#"
-        exit 1
-        --- stderr
-        error: there is no session ``
+            exit 1
+            --- stderr
+            error: there is no session ``
 
-        hint: `cotter sessions list` shows those there are
-    "#]],
+            hint: `cotter sessions list` shows the sessions
+        "#]],
     );
 }
 
@@ -341,8 +341,8 @@ fn broken_session_lines_are_skipped_and_reported() {
 
             (rehearsal is an offline stand-in, not a model)
             --- stderr
-            warning: line 3: not a line of JSON
-            warning: line 11: not a line of JSON (the file ends within it)
+            warning: line 3: the line is not JSON
+            warning: line 11: the line is not JSON (the file ends within this line)
         "#]],
     );
     assert_eq!(fs::read_to_string(&path).unwrap(), torn, "looking changes nothing");
@@ -355,8 +355,8 @@ fn broken_session_lines_are_skipped_and_reported() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        warning: [T]/home/.local/share/cotter/sessions/[ID1].jsonl:3: not a line of JSON
-        warning: [T]/home/.local/share/cotter/sessions/[ID1].jsonl:11: not a line of JSON (the file ends within it)
+        warning: [T]/home/.local/share/cotter/sessions/[ID1].jsonl:3: the line is not JSON
+        warning: [T]/home/.local/share/cotter/sessions/[ID1].jsonl:11: the line is not JSON (the file ends within this line)
     "#]]);
     let after = fs::read_to_string(&path).unwrap();
     assert!(after.starts_with(&torn), "what was there stays");
@@ -398,7 +398,7 @@ fn session_of_a_newer_format_is_read_and_not_written() {
         exit 1
         --- stderr
         error: the run failed (store)
-          caused by: session `[ID1]` is read-only: a newer version wrote it (format 2, this one knows 1)
+          caused by: session `[ID1]` is read-only: a newer version wrote it (format 2; this version reads up to 1)
     "#]]);
     assert_eq!(fs::read_to_string(&path).unwrap(), newer);
 }

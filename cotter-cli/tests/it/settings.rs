@@ -79,8 +79,8 @@ fn settings_flag_with_a_project_file_may_only_tighten() {
         expect![[r#"
             exit 1
             --- stderr
-            warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
-            error: .cotter/settings.json lies in the project, and a project's settings are not read
+            warning: nothing of [T]/project/.cotter runs: it is not trusted yet (`cotter trust` shows it)
+            error: .cotter/settings.json is inside the project, so its settings are not used
 
             hint: keep your own settings outside [T]/project
         "#]],
@@ -97,8 +97,8 @@ fn settings_flag_with_a_project_file_may_only_tighten() {
         expect![[r#"
             exit 1
             --- stderr
-            warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
-            error: [T]/link.json lies in the project, and a project's settings are not read
+            warning: nothing of [T]/project/.cotter runs: it is not trusted yet (`cotter trust` shows it)
+            error: [T]/link.json is inside the project, so its settings are not used
 
             hint: keep your own settings outside [T]/project
         "#]],
@@ -111,8 +111,8 @@ fn settings_flag_with_a_project_file_may_only_tighten() {
         expect![[r#"
             exit 1
             --- stderr
-            warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
-            error: way/named.json lies in the project, and a project's settings are not read
+            warning: nothing of [T]/project/.cotter runs: it is not trusted yet (`cotter trust` shows it)
+            error: way/named.json is inside the project, so its settings are not used
 
             hint: keep your own settings outside [T]/project
         "#]],
@@ -122,8 +122,8 @@ fn settings_flag_with_a_project_file_may_only_tighten() {
     world.check(&LIST, expect![[r#"
         exit 1
         --- stderr
-        warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
-        error: [T]/project/.cotter/settings.json lies in the project, and a project's settings are not read
+        warning: nothing of [T]/project/.cotter runs: it is not trusted yet (`cotter trust` shows it)
+        error: [T]/project/.cotter/settings.json is inside the project, so its settings are not used
 
         hint: keep your own settings outside [T]/project
     "#]]);
@@ -162,14 +162,14 @@ fn s3_user_settings_stay_the_users_when_the_project_is_the_home_folder() {
     assert_eq!(list(&world, "home/notes", &[]), denied, "a repository above the home folder");
     fs::create_dir_all(world.path("home/.git")).unwrap();
     let named = ["--settings", "../.config/cotter/settings.json"];
-    expect!["error: ../.config/cotter/settings.json lies in the project, and a project's settings are not read"].assert_eq(&list(&world, "home/notes", &named));
+    expect!["error: ../.config/cotter/settings.json is inside the project, so its settings are not used"].assert_eq(&list(&world, "home/notes", &named));
     let inside = world.path("home/work/.config");
     let world = world.with_env("XDG_CONFIG_HOME", &inside);
     world.write("home/work/.config/cotter/settings.json", "{}");
-    expect!["error: [T]/home/work/.config/cotter/settings.json lies in the project, and a project's settings are not read"].assert_eq(&list(&world, "home/work", &[]));
+    expect!["error: [T]/home/work/.config/cotter/settings.json is inside the project, so its settings are not used"].assert_eq(&list(&world, "home/work", &[]));
     let own = world.path("home/.config/cotter");
     let world = world.with_env("COTTER_HOME", own);
-    expect!["error: [T]/home/.config/cotter/settings.json lies in the project, and a project's settings are not read"].assert_eq(&list(&world, "home", &[]));
+    expect!["error: [T]/home/.config/cotter/settings.json is inside the project, so its settings are not used"].assert_eq(&list(&world, "home", &[]));
 }
 
 /// `..` leads out of the project again.
@@ -266,12 +266,12 @@ fn missing_settings_file_is_an_error() {
     world.check(
         &["-p", "--settings", "../none.json", "list"],
         expect![[r#"
-        exit 1
-        --- stderr
-        error: there is no settings file ../none.json
+            exit 1
+            --- stderr
+            error: settings file ../none.json not found
 
-        hint: `--settings FILE` names a file that exists
-    "#]],
+            hint: `--settings FILE` needs an existing file
+        "#]],
     );
     world.check(
         &["-p", "--settings", "..", "list"],

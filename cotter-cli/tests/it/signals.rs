@@ -58,12 +58,12 @@ fn a_session_has_one_writer() {
     world.check(
         &["-p", "--model", "rehearsal", "--resume", &id, "list"],
         expect![[r#"
-        exit 1
-        --- stderr
-        error: [T]/home/.local/share/cotter/sessions/[ID1].jsonl is in use by another process
+            exit 1
+            --- stderr
+            error: [T]/home/.local/share/cotter/sessions/[ID1].jsonl is in use by another process
 
-        hint: wait for it, or start a session of your own
-    "#]],
+            hint: wait until that process ends, or start a new session
+        "#]],
     );
     assert_eq!(world.output(&["sessions", "show", &id]).status.code(), Some(0), "looking is free");
     send_signal(&child, Signal::INT);

@@ -83,11 +83,11 @@ fn c12_skills_are_listed_shown_and_matched() {
     world.check(
         &["skills", "match", "Deploy it on k8s with Docker"],
         expect![[r#"
-        exit 0
-        --- stdout
-        /coder  stays: `docker` (keyword) matches, and it is not for the agent `main`
-        /docker-deploy  comes: `deploy|docker` (regex), `k8s` (keyword, whole words) matches
-    "#]],
+            exit 0
+            --- stdout
+            /coder  not triggered: `docker` (keyword) matches, and it is not for the agent `main`
+            /docker-deploy  triggered: `deploy|docker` (regex), `k8s` (keyword, whole words) matches
+        "#]],
     );
     world.check(
         &["skills", "match", "hello", "--json"],
@@ -101,21 +101,21 @@ fn c12_skills_are_listed_shown_and_matched() {
     world.check(&["commands", "list", "--json"], expect![[r#"
         exit 0
         --- stdout
-        {"name":"compact","description":"Sums up the conversation now; words after it say what matters: /compact [WORDS]","origin":"embedder","owner":"program"}
-        {"name":"name","description":"Names this session, or tells its name: /name [TEXT]","origin":"embedder","owner":"program"}
-        {"name":"retry","description":"Sends your last prompt again","origin":"embedder","owner":"program"}
-        {"name":"tools","description":"Lists the tools the model may call","origin":"embedder","owner":"program"}
-        {"name":"skills","description":"Lists the skills there are","origin":"embedder","owner":"program"}
-        {"name":"agents","description":"Lists the subagents the model may call","origin":"embedder","owner":"program"}
-        {"name":"commands","description":"Lists the commands there are","origin":"embedder","owner":"program"}
+        {"name":"compact","description":"Summarise the conversation now; TEXT says what matters: /compact [TEXT]","origin":"embedder","owner":"program"}
+        {"name":"name","description":"Name this session, or show its name: /name [TEXT]","origin":"embedder","owner":"program"}
+        {"name":"retry","description":"Send your last prompt again","origin":"embedder","owner":"program"}
+        {"name":"tools","description":"List the tools that the model may call","origin":"embedder","owner":"program"}
+        {"name":"skills","description":"List the skills","origin":"embedder","owner":"program"}
+        {"name":"agents","description":"List the subagents that the model may call","origin":"embedder","owner":"program"}
+        {"name":"commands","description":"List the commands","origin":"embedder","owner":"program"}
         {"name":"spaces","description":"Lists spaces, loads and unloads them: /spaces [load|unload|switch ID]","origin":"embedder","owner":"program"}
         {"name":"git:look","description":"Looks","origin":"user","owner":"[T]/home/.config/cotter"}
     "#]]);
     world.check(&["agents", "list"], expect![[r#"
         exit 0
         --- stdout
-        @general   Works on a task by itself and reports what came of it. For work that takes many steps or much reading, of which only the outcome matters here.  (embedder)
-        @reviewer  Reads code or text and says what is wrong with it. Changes nothing. Name the files to read and what to look out for.  (embedder)
+        @general   Works on a task by itself and reports the result. For work with many steps or much reading, if only the result matters here.  (embedder)
+        @reviewer  Reviews code or text and reports what is wrong. Changes nothing. Name the files to read and what to look for.  (embedder)
         @helper    Helps  (user)
     "#]]);
     World::new().check(
@@ -148,7 +148,7 @@ fn c9_skills_check_reports_each_file() {
             s/odd.md: repaired
               repaired  line 2: it is not YAML; read with its values in quotes
 
-            looked at 3 skills: 1 ok, 1 repaired, 1 rejected
+            checked 3 skills: 1 ok, 1 repaired, 1 rejected
         "#]],
     );
     world.check(&["skills", "check", "s", "--json"], expect![[r#"
@@ -165,7 +165,7 @@ fn c9_skills_check_reports_each_file() {
             --- stdout
             s/good.md: ok
 
-            looked at 1 skill: 1 ok
+            checked 1 skill: 1 ok
         "#]],
     );
     world.check(
@@ -216,17 +216,17 @@ fn c10_user_skills_and_memory_files_are_used() {
             {"type":"session.end","v":1,"seq":11,"at":"[TIME]","sessionId":"[ID1]","runId":"r1","step":1,"agentId":"main","reason":"end_turn"}
             {"type":"result","sessionId":"[ID1]","runId":"r1","reason":"end_turn","text":"done","steps":1,"usage":{"inputTokens":0,"outputTokens":0,"cacheRead":0,"cacheWrite":0},"costUsd":null}
             --- stderr
-            warning: [T]/home/.config/cotter/skills/broken.md:3: the key `id` is there twice
+            warning: [T]/home/.config/cotter/skills/broken.md:3: duplicate key `id`
         "#]],
     );
     world.check(
         &["-p", "--script", &script, "/git:look here"],
         expect![[r#"
-        exit 0
-        --- stdout
-        done
-        --- stderr
-        warning: [T]/home/.config/cotter/skills/broken.md:3: the key `id` is there twice
-    "#]],
+            exit 0
+            --- stdout
+            done
+            --- stderr
+            warning: [T]/home/.config/cotter/skills/broken.md:3: duplicate key `id`
+        "#]],
     );
 }

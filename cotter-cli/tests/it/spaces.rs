@@ -83,14 +83,14 @@ fn c14_space_is_added_loaded_and_removed() {
         files (6)
                        56 bytes  agents/assistant.yaml
                       113 bytes  hooks/audit.yaml
-          runs        118 bytes  hooks/pre-write.sh
+          exec        118 bytes  hooks/pre-write.sh
                       116 bytes  hooks/pre-write.yaml
                        88 bytes  manifest.json
                       177 bytes  skills/specialist.yaml
 
         Trust it as it is, and let it run?
         [s]how all, [y]es, [n]o: y
-        space `my-space` 1.2.0 is there: 2 hooks, 1 skill, 1 agent
+        space `my-space` 1.2.0 is installed: 2 hooks, 1 skill, 1 agent
         `cotter -p --space my-space PROMPT` uses it
     "#]].assert_eq(&at_terminal(&world, &["spaces", "add", "../my-space"], "y"));
     world.check(
@@ -150,12 +150,12 @@ fn c14_space_is_added_loaded_and_removed() {
     world.check(
         &rehearsal(&["--space", "my-space"], "/agents"),
         expect![[r#"
-        exit 0
-        --- stdout
-        @general: Works on a task by itself and reports what came of it
-        @reviewer: Reads code or text and says what is wrong with it
-        @assistant: Assists
-    "#]],
+            exit 0
+            --- stdout
+            @general: Works on a task by itself and reports the result
+            @reviewer: Reviews code or text and reports what is wrong
+            @assistant: Assists
+        "#]],
     );
     world.check(
         &rehearsal(&["--space", "my-space"], "/spaces"),
@@ -168,10 +168,10 @@ fn c14_space_is_added_loaded_and_removed() {
     world.check(
         &["spaces", "remove", "my-space"],
         expect![[r#"
-        exit 0
-        --- stdout
-        space `my-space` is gone, and is no longer trusted
-    "#]],
+            exit 0
+            --- stdout
+            space `my-space` is removed, and is no longer trusted
+        "#]],
     );
     world.check(
         &["trust", "--list"],
@@ -184,12 +184,12 @@ fn c14_space_is_added_loaded_and_removed() {
     world.check(
         &rehearsal(&["--space", "my-space"], "read a.txt"),
         expect![[r#"
-        exit 1
-        --- stderr
-        error: there is no space `my-space`
+            exit 1
+            --- stderr
+            error: there is no space `my-space`
 
-        hint: `cotter spaces list` shows those there are
-    "#]],
+            hint: `cotter spaces list` shows the spaces
+        "#]],
     );
 }
 
@@ -199,12 +199,12 @@ fn c14_spaces_new_makes_a_valid_space() {
     world.check(
         &["spaces", "new", "De ploy"],
         expect![[r#"
-        exit 2
-        --- stderr
-        error: `De ploy` cannot be the id of a space
+            exit 2
+            --- stderr
+            error: `De ploy` cannot be the id of a space
 
-        hint: small letters, digits and `-`, a letter or digit first
-    "#]],
+            hint: use lower-case letters, digits and `-`, and start with a letter or digit
+        "#]],
     );
     world.check(
         &["spaces", "new", "deploy"],
@@ -223,12 +223,12 @@ fn c14_spaces_new_makes_a_valid_space() {
     world.check(
         &["spaces", "new", "deploy"],
         expect![[r#"
-        exit 1
-        --- stderr
-        error: deploy is there already
+            exit 1
+            --- stderr
+            error: deploy already exists
 
-        hint: nothing was changed
-    "#]],
+            hint: nothing was changed
+        "#]],
     );
     world.check(
         &["spaces", "check", "deploy"],
@@ -240,7 +240,7 @@ fn c14_spaces_new_makes_a_valid_space() {
             deploy/skills/specialist.yaml: ok
             deploy/agents/assistant.yaml: ok
 
-            looked at 1 space, 1 hook, 1 skill, 1 agent: 4 ok
+            checked 1 space, 1 hook, 1 skill, 1 agent: 4 ok
         "#]],
     );
     world.check_without_terminal(
@@ -248,9 +248,9 @@ fn c14_spaces_new_makes_a_valid_space() {
         expect![[r#"
             exit 3
             --- stdout
-            space `deploy` 0.1.0 is there: 1 hook, 1 skill, 1 agent
+            space `deploy` 0.1.0 is installed: 1 hook, 1 skill, 1 agent
             --- stderr
-            error: nobody trusts space `deploy` yet: there is no terminal to ask on
+            error: space `deploy` is not trusted yet: there is no terminal to ask on
 
             hint: `cotter trust [T]/home/.config/cotter/spaces/deploy` shows it and asks; `--trust=[HASH][HASH]` trusts it for one run
         "#]],
@@ -277,7 +277,7 @@ fn c14_spaces_new_makes_a_valid_space() {
               caused by: manifest.json:2: $.nam: unknown key `nam`; did you mean `name`?
               caused by: hooks/pre-write.yaml:2: there is no phase `prod`; there are `pre`, `post`
 
-            hint: it is used whole or not at all; `cotter spaces check PATH` tells more
+            hint: a space with errors is not loaded; `cotter spaces check PATH` lists them
         "#]],
     );
     symlink("/etc/passwd", world.path("project/deploy/skills/passwd")).unwrap();
@@ -285,19 +285,19 @@ fn c14_spaces_new_makes_a_valid_space() {
         exit 1
         --- stdout
         deploy: rejected
-          rejected  [T]/project/deploy/skills/passwd is a link that leads out, to /etc/passwd; put what it leads to into the folder: all that runs is looked at
+          rejected  [T]/project/deploy/skills/passwd is a link to a path outside the folder, /etc/passwd; move the link's target into the folder: everything that runs must be in it
 
-        looked at 1 space: 1 rejected
+        checked 1 space: 1 rejected
     "#]]);
     world.check_without_terminal(
         &["spaces", "add", "deploy"],
         expect![[r#"
-        exit 1
-        --- stderr
-        error: [T]/project/deploy/skills/passwd is a link that leads out, to /etc/passwd
+            exit 1
+            --- stderr
+            error: [T]/project/deploy/skills/passwd is a link to a path outside the folder, /etc/passwd
 
-        hint: put what it leads to into the folder: all that runs is looked at
-    "#]],
+            hint: move the link's target into the folder: everything that runs must be in it
+        "#]],
     );
     world.check(
         &["spaces", "check", "nowhere"],
@@ -313,11 +313,11 @@ fn c14_spaces_new_makes_a_valid_space() {
     world.check_without_terminal(
         &["spaces", "add", "nowhere"],
         expect![[r#"
-        exit 1
-        --- stderr
-        error: there is no folder nowhere
-          caused by: No such file or directory (os error 2)
-    "#]],
+            exit 1
+            --- stderr
+            error: folder nowhere not found
+              caused by: No such file or directory (os error 2)
+        "#]],
     );
 }
 
@@ -331,9 +331,9 @@ fn c14_s8_untrusted_space_stops_the_start() {
         expect![[r#"
             exit 3
             --- stdout
-            space `my-space` 1.2.0 is there: 2 hooks, 1 skill, 1 agent
+            space `my-space` 1.2.0 is installed: 2 hooks, 1 skill, 1 agent
             --- stderr
-            error: nobody trusts space `my-space` yet: there is no terminal to ask on
+            error: space `my-space` is not trusted yet: there is no terminal to ask on
 
             hint: `cotter trust [T]/home/.config/cotter/spaces/my-space` shows it and asks; `--trust=[HASH][HASH]` trusts it for one run
         "#]],
@@ -341,20 +341,20 @@ fn c14_s8_untrusted_space_stops_the_start() {
     world.check_without_terminal(
         &rehearsal(&["--space", "my-space"], "read a.txt"),
         expect![[r#"
-        exit 3
-        --- stderr
-        error: space `my-space` is not loaded: nobody trusts it
+            exit 3
+            --- stderr
+            error: cannot load space `my-space`: it is not trusted
 
-        hint: `cotter trust [T]/home/.config/cotter/spaces/my-space` shows it and asks; `--trust=HASH` trusts it for one run
-    "#]],
+            hint: `cotter trust [T]/home/.config/cotter/spaces/my-space` shows it and asks; `--trust=HASH` trusts it for one run
+        "#]],
     );
     world.check_without_terminal(
         &rehearsal(&["--space", "my-space", "--require-trust"], "read a.txt"),
         expect![[r#"
             exit 3
             --- stderr
-            error: not every space that was named is trusted
-              caused by: nobody trusts [T]/home/.config/cotter/spaces/my-space yet (`cotter trust [T]/home/.config/cotter/spaces/my-space` shows it)
+            error: a named space is not trusted
+              caused by: [T]/home/.config/cotter/spaces/my-space is not trusted yet (`cotter trust [T]/home/.config/cotter/spaces/my-space` shows it)
 
             hint: `cotter trust` shows it and asks; `--trust=HASH` trusts it for one run
         "#]],
@@ -381,12 +381,12 @@ fn c14_s8_untrusted_space_stops_the_start() {
     world.check_without_terminal(
         &rehearsal(&["--space", "my-space"], "read a.txt"),
         expect![[r#"
-        exit 3
-        --- stderr
-        error: space `my-space` is not loaded: nobody trusts it
+            exit 3
+            --- stderr
+            error: cannot load space `my-space`: it is not trusted
 
-        hint: `cotter trust [T]/home/.config/cotter/spaces/my-space` shows it and asks; `--trust=HASH` trusts it for one run
-    "#]],
+            hint: `cotter trust [T]/home/.config/cotter/spaces/my-space` shows it and asks; `--trust=HASH` trusts it for one run
+        "#]],
     );
     world.check_without_terminal(
         &rehearsal(&["--space", "my-space", "--safe-mode"], "read a.txt"),
@@ -395,18 +395,18 @@ fn c14_s8_untrusted_space_stops_the_start() {
             --- stderr
             error: the argument '--space <ID>' cannot be used with '--safe-mode'
 
-            hint: `cotter --help` shows what may be typed
+            hint: `cotter --help` lists the arguments
         "#]],
     );
     world.check_without_terminal(
         &rehearsal(&["--safe-mode"], "/spaces load my-space"),
         expect![[r#"
-        exit 1
-        --- stderr
-        error: command "/spaces" failed: this run is in safe mode, and loads no space
+            exit 1
+            --- stderr
+            error: command "/spaces" failed: no space can be loaded in safe mode
 
-        hint: `cotter commands list` shows what each command is for
-    "#]],
+            hint: `cotter commands list` shows what each command is for
+        "#]],
     );
     world.check_without_terminal(
         &rehearsal(&["--space", "my-spac"], "read a.txt"),
@@ -421,12 +421,12 @@ fn c14_s8_untrusted_space_stops_the_start() {
     world.check_without_terminal(
         &rehearsal(&["--space", "../x"], "read a.txt"),
         expect![[r#"
-        exit 2
-        --- stderr
-        error: invalid value '../x' for '--space <ID>': the id of a space has small letters, digits and `-`
+            exit 2
+            --- stderr
+            error: invalid value '../x' for '--space <ID>': the id of a space has lower-case letters, digits and `-`
 
-        hint: `cotter --help` shows what may be typed
-    "#]],
+            hint: `cotter --help` lists the arguments
+        "#]],
     );
 }
 
@@ -445,7 +445,7 @@ fn c14_s2_s6_space_changed_after_trust_keeps_its_gates() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        warning: space `my-space` changed since it was trusted: the hooks that were trusted stay, nothing else of it is used (`cotter trust [T]/home/.config/cotter/spaces/my-space` shows how it stands)
+        warning: space `my-space` changed since it was trusted: its trusted hooks still apply, nothing else of it is used (`cotter trust [T]/home/.config/cotter/spaces/my-space` shows the changes)
         refused: write: Cannot modify system directories (pre-write, space:my-space)
     "#]]);
     assert!(!world.path("project/ran").exists());
@@ -454,7 +454,7 @@ fn c14_s2_s6_space_changed_after_trust_keeps_its_gates() {
         expect![[r#"
             exit 3
             --- stderr
-            error: not every space that was named is trusted
+            error: a named space is not trusted
               caused by: [T]/home/.config/cotter/spaces/my-space changed since it was trusted (`cotter trust [T]/home/.config/cotter/spaces/my-space` shows how)
 
             hint: `cotter trust` shows it and asks; `--trust=HASH` trusts it for one run
@@ -480,7 +480,7 @@ fn c14_s2_s6_space_changed_after_trust_keeps_its_gates() {
     world.check(&rehearsal(&["--space", "my-space"], "write x to etc/b"), expect![[r#"
         exit 3
         --- stderr
-        error: space `my-space` is not loaded: nobody trusts it
+        error: cannot load space `my-space`: it is not trusted
 
         hint: `cotter trust [T]/home/.config/cotter/spaces/my-space` shows it and asks; `--trust=HASH` trusts it for one run
     "#]]);
@@ -514,7 +514,7 @@ fn c14_s2_hot_reload_of_a_space() {
     at_terminal(&world, &["trust", path.to_str().unwrap()], "y");
     wait_for_refusal(&world, true);
     run.end(expect![[r#"
-        warning: space `guard` changed since it was trusted: the hooks that were trusted stay, nothing else of it is used (`cotter trust [T]/home/.config/cotter/spaces/guard` shows how it stands)
+        warning: space `guard` changed since it was trusted: its trusted hooks still apply, nothing else of it is used (`cotter trust [T]/home/.config/cotter/spaces/guard` shows the changes)
         warning: space `guard` is not trusted any more
         error: the run was aborted
     "#]]);
@@ -530,8 +530,8 @@ fn c14_s6_project_spaces_are_trusted_with_their_folder() {
         expect![[r#"
             exit 3
             --- stderr
-            warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
-            error: space `my-space` is not loaded: nobody trusts it
+            warning: nothing of [T]/project/.cotter runs: it is not trusted yet (`cotter trust` shows it)
+            error: cannot load space `my-space`: it is not trusted
 
             hint: `cotter trust [T]/project/.cotter` shows it and asks; `--trust=HASH` trusts it for one run
         "#]],
@@ -553,7 +553,7 @@ fn c14_s6_project_spaces_are_trusted_with_their_folder() {
         files (6)
                        56 bytes  spaces/my-space/agents/assistant.yaml
                       113 bytes  spaces/my-space/hooks/audit.yaml
-          runs        118 bytes  spaces/my-space/hooks/pre-write.sh
+          exec        118 bytes  spaces/my-space/hooks/pre-write.sh
                       116 bytes  spaces/my-space/hooks/pre-write.yaml
                        88 bytes  spaces/my-space/manifest.json
                       177 bytes  spaces/my-space/skills/specialist.yaml
@@ -591,7 +591,7 @@ fn c14_s6_project_spaces_are_trusted_with_their_folder() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        warning: the project brings a space `my-space` too; yours is used
+        warning: the project has a space `my-space` too; yours is used
         refused: write: mine (pre-write, space:my-space)
     "#]]);
     world.check(
@@ -667,12 +667,12 @@ fn c14_spaces_command_loads_unloads_and_switches() {
     world.check(
         &rehearsal(&[], "/spaces swich two"),
         expect![[r#"
-        exit 1
-        --- stderr
-        error: command "/spaces" failed: `/spaces`, `/spaces load ID`, `unload ID` or `switch ID`
+            exit 1
+            --- stderr
+            error: command "/spaces" failed: expected `/spaces`, or `/spaces` with `load ID`, `unload ID` or `switch ID`
 
-        hint: `cotter commands list` shows what each command is for
-    "#]],
+            hint: `cotter commands list` shows what each command is for
+        "#]],
     );
 }
 
@@ -689,10 +689,10 @@ fn l18_c14_spaces_command_cannot_load_hooks_disabled_by_the_operator() {
         let expected = expect![[r#"
             exit 1
             --- stderr
-            error: command "/spaces" failed: hooks are switched off by `COTTER_DISABLE_HOOKS`, and a space has hooks
+            error: command "/spaces" failed: cannot load a space while `COTTER_DISABLE_HOOKS` is set: it may have hooks
 
             hint: `cotter commands list` shows what each command is for
-        "#]];
+        "#]"#]"#]"#]];
         at.check(&rehearsal(&[], &typed), expected);
     }
     at = at.with_env("COTTER_DISABLE_HOOKS", "0");
@@ -712,9 +712,9 @@ fn c14_leftovers_of_a_killed_spaces_command_are_repaired() {
         expect![[r#"
             exit 3
             --- stdout
-            space `my-space` 1.2.0 is there: 2 hooks, 1 skill, 1 agent
+            space `my-space` 1.2.0 is installed: 2 hooks, 1 skill, 1 agent
             --- stderr
-            error: nobody trusts space `my-space` yet: there is no terminal to ask on
+            error: space `my-space` is not trusted yet: there is no terminal to ask on
 
             hint: `cotter trust [T]/home/.config/cotter/spaces/my-space` shows it and asks; `--trust=[HASH][HASH]` trusts it for one run
         "#]],
@@ -735,9 +735,9 @@ fn c14_leftovers_of_a_killed_spaces_command_are_repaired() {
         expect![[r#"
             exit 3
             --- stdout
-            space `my-space` 1.2.0 is there: 2 hooks, 1 skill, 1 agent
+            space `my-space` 1.2.0 is installed: 2 hooks, 1 skill, 1 agent
             --- stderr
-            error: nobody trusts space `my-space` yet: there is no terminal to ask on
+            error: space `my-space` is not trusted yet: there is no terminal to ask on
 
             hint: `cotter trust [T]/home/.config/cotter/spaces/my-space` shows it and asks; `--trust=[HASH][HASH]` trusts it for one run
         "#]],
@@ -762,9 +762,9 @@ fn c14_leftovers_of_a_killed_spaces_command_are_repaired() {
         expect![[r#"
             exit 3
             --- stdout
-            space `my-space` 1.2.0 is there: 2 hooks, 1 skill, 1 agent
+            space `my-space` 1.2.0 is installed: 2 hooks, 1 skill, 1 agent
             --- stderr
-            error: nobody trusts space `my-space` yet: there is no terminal to ask on
+            error: space `my-space` is not trusted yet: there is no terminal to ask on
 
             hint: `cotter trust [T]/home/.config/cotter/spaces/my-space` shows it and asks; `--trust=[HASH][HASH]` trusts it for one run
         "#]],
@@ -772,12 +772,12 @@ fn c14_leftovers_of_a_killed_spaces_command_are_repaired() {
     world.check_without_terminal(
         &["spaces", "add", "../my-space"],
         expect![[r#"
-        exit 1
-        --- stderr
-        error: the space `my-space` is there already
+            exit 1
+            --- stderr
+            error: the space `my-space` already exists
 
-        hint: `cotter spaces update my-space` brings it up to date, `remove my-space` takes it away
-    "#]],
+            hint: `cotter spaces update my-space` updates it, `cotter spaces remove my-space` removes it
+        "#]],
     );
     // The folder has other contents.
     fs::remove_file(&lock).unwrap();
@@ -785,32 +785,32 @@ fn c14_leftovers_of_a_killed_spaces_command_are_repaired() {
     world.check_without_terminal(
         &["spaces", "add", "../my-space"],
         expect![[r#"
-        exit 1
-        --- stderr
-        error: [T]/home/.config/cotter/spaces/my-space is there, and is something else
+            exit 1
+            --- stderr
+            error: [T]/home/.config/cotter/spaces/my-space already exists, with other contents
 
-        hint: `cotter spaces remove my-space` takes it away
-    "#]],
+            hint: `cotter spaces remove my-space` removes it
+        "#]],
     );
     // The records cannot be read: nothing is changed.
     world.write("home/.config/cotter/spaces.lock.json", r#"{"v": 2, "spaces": []}"#);
     world.check_without_terminal(
         &["spaces", "remove", "my-space"],
         expect![[r#"
-        exit 1
-        --- stderr
-        error: [T]/home/.config/cotter/spaces.lock.json:1:7: $.v: this version knows format 1 only
-    "#]],
+            exit 1
+            --- stderr
+            error: [T]/home/.config/cotter/spaces.lock.json:1:7: $.v: this version reads only format 1
+        "#]],
     );
     assert!(place.exists());
     fs::remove_file(&lock).unwrap();
     world.check_without_terminal(
         &["spaces", "remove", "my-space"],
         expect![[r#"
-        exit 0
-        --- stdout
-        space `my-space` is gone
-    "#]],
+            exit 0
+            --- stdout
+            space `my-space` is removed
+        "#]],
     );
     assert!(!place.exists());
 }

@@ -92,13 +92,13 @@ fn c14_a_space_is_added_updated_and_removed_from_a_repository() {
                   runs ./hooks/no.sh
 
         files (3)
-          runs         54 bytes  hooks/no.sh
+          exec         54 bytes  hooks/no.sh
                        31 bytes  hooks/no.yaml
                        46 bytes  manifest.json
 
         Trust it as it is, and let it run?
         [s]how all, [y]es, [n]o: y
-        space `ship` 1 is there: 1 hook
+        space `ship` 1 is installed: 1 hook
         `cotter -p --space ship PROMPT` uses it
     "#]]
     .assert_eq(&at_terminal(&world, &["spaces", "add", &address], "y"));
@@ -138,11 +138,11 @@ fn c14_a_space_is_added_updated_and_removed_from_a_repository() {
     world.check_without_terminal(
         &["spaces", "update", "ship"],
         expect![[r#"
-        exit 3
-        --- stderr
-        error: space `ship` stays as it is
-          caused by: there is no terminal to ask on, and nobody else may give trust
-    "#]],
+            exit 3
+            --- stderr
+            error: space `ship` is unchanged
+              caused by: there is no terminal to ask on, and only a person can give trust
+        "#]],
     );
     expect![[r#"
         exit 0
@@ -156,7 +156,7 @@ fn c14_a_space_is_added_updated_and_removed_from_a_repository() {
                   runs ./hooks/no.sh
 
         files (3)
-          runs         55 bytes  hooks/no.sh
+          exec         55 bytes  hooks/no.sh
                        31 bytes  hooks/no.yaml
                        46 bytes  manifest.json
 
@@ -168,7 +168,7 @@ fn c14_a_space_is_added_updated_and_removed_from_a_repository() {
 
         Trust it as it is, and let it run?
         [s]how all, [y]es, [n]o: n
-        space `ship` stays as it is: the answer was no
+        space `ship` is unchanged: the answer was no
     "#]]
     .assert_eq(&at_terminal(&world, &["spaces", "update"], "n"));
     assert_eq!(run(&world), "refused: write: first (no, space:ship)\n");
@@ -184,7 +184,7 @@ fn c14_a_space_is_added_updated_and_removed_from_a_repository() {
                   runs ./hooks/no.sh
 
         files (3)
-          runs         55 bytes  hooks/no.sh
+          exec         55 bytes  hooks/no.sh
                        31 bytes  hooks/no.yaml
                        46 bytes  manifest.json
 
@@ -214,10 +214,10 @@ fn c14_a_space_is_added_updated_and_removed_from_a_repository() {
     world.check(
         &["spaces", "remove", "ship"],
         expect![[r#"
-        exit 0
-        --- stdout
-        space `ship` is gone, and is no longer trusted
-    "#]],
+            exit 0
+            --- stdout
+            space `ship` is removed, and is no longer trusted
+        "#]],
     );
     // A fixed revision keeps its contents.
     for rev in ["v1", &first, "main"] {
@@ -341,13 +341,13 @@ fn c14_s12_invalid_revision_address_or_file_of_a_space_is_refused() {
     world.check_without_terminal(
         &["spaces", "add", &address],
         expect![[r#"
-        exit 1
-        --- stderr
-        error: cannot fetch file://[T]/repo
-          caused by: inner is a repository of its own
+            exit 1
+            --- stderr
+            error: cannot fetch file://[T]/repo
+              caused by: inner is a submodule
 
-        hint: a space brings its files itself: submodules are not fetched
-    "#]],
+            hint: submodules are not fetched: put the files into the repository of the space
+        "#]],
     );
     git(&world, &["rm", "--quiet", "--cached", "inner"]);
     symlink("/etc/passwd", world.path("repo/passwd")).unwrap();
@@ -358,9 +358,9 @@ fn c14_s12_invalid_revision_address_or_file_of_a_space_is_refused() {
             exit 1
             --- stderr
             error: file://[T]/repo cannot be used as a space
-              caused by: [T]/home/.config/cotter/spaces/.new/passwd is a link that leads out, to /etc/passwd
+              caused by: [T]/home/.config/cotter/spaces/.new/passwd is a link to a path outside the folder, /etc/passwd
 
-            hint: put what it leads to into the folder: all that runs is looked at
+            hint: move the link's target into the folder: everything that runs must be in it
         "#]],
     );
     fs::remove_file(world.path("repo/passwd")).unwrap();
@@ -372,7 +372,7 @@ fn c14_s12_invalid_revision_address_or_file_of_a_space_is_refused() {
             exit 1
             --- stderr
             error: file://[T]/repo cannot be used as a space
-              caused by: [T]/home/.config/cotter/spaces/.new has a file whose path cannot be one: .git/config
+              caused by: [T]/home/.config/cotter/spaces/.new contains a file with an invalid path: .git/config
         "#]],
     );
     tree_with(&world, "..", "out");
@@ -382,7 +382,7 @@ fn c14_s12_invalid_revision_address_or_file_of_a_space_is_refused() {
             exit 1
             --- stderr
             error: file://[T]/repo cannot be used as a space
-              caused by: [T]/home/.config/cotter/spaces/.new has a file whose path cannot be one: ../out
+              caused by: [T]/home/.config/cotter/spaces/.new contains a file with an invalid path: ../out
         "#]],
     );
     assert_eq!(fs::read_dir(world.path(OWN)).unwrap().count(), 0);
@@ -435,10 +435,10 @@ fn c14_spaces_update_reports_lost_gates_and_pinned_revisions() {
     world.check(&["spaces", "update"], expect![[r#"
         exit 1
         --- stderr
-        error: space `ship` stays as it is
+        error: space `ship` is unchanged
           caused by: [T]/home/.config/cotter/spaces/ship was changed after it was copied there
 
-        hint: keep what you changed elsewhere; then `cotter spaces remove ship` and `cotter spaces add file://[T]/repo`
+        hint: save your changes elsewhere; then `cotter spaces remove ship` and `cotter spaces add file://[T]/repo`
     "#]]);
     let text = fs::read_to_string(world.path(&hook)).unwrap();
     assert_eq!(text, "#!/bin/sh\necho mine >&2\nexit 1\n");
@@ -447,10 +447,10 @@ fn c14_spaces_update_reports_lost_gates_and_pinned_revisions() {
     world.check(&["spaces", "update", "ship"], expect![[r#"
         exit 1
         --- stderr
-        error: space `ship` stays as it is
+        error: space `ship` is unchanged
           caused by: [T]/home/.config/cotter/spaces/ship was changed after it was copied there
 
-        hint: keep what you changed elsewhere; then `cotter spaces remove ship` and `cotter spaces add file://[T]/repo`
+        hint: save your changes elsewhere; then `cotter spaces remove ship` and `cotter spaces add file://[T]/repo`
     "#]]);
     symlink("/etc", world.path(&format!("{OWN}/ship/out"))).unwrap();
     assert_eq!(world.output(&["spaces", "update", "ship"]).status.code(), Some(1));
@@ -515,13 +515,13 @@ fn c14_s6_space_contents_can_be_read_before_the_answer() {
                   runs ./hooks/no.sh
 
         files (3)
-          runs         54 bytes  hooks/no.sh
+          exec         54 bytes  hooks/no.sh
                        31 bytes  hooks/no.yaml
                        46 bytes  manifest.json
 
         Trust it as it is, and let it run?
         [s]how all, [y]es, [n]o: s
-        file hooks/no.sh (54 bytes, runs)
+        file hooks/no.sh (54 bytes, executable)
           | #!/bin/sh
           | echo '{"blocked": true, "reason": "first"}'
         file hooks/no.yaml (31 bytes)

@@ -167,7 +167,7 @@ fn question_is_repeated_after_an_unclear_answer() {
             1. read {"path":"a.txt"}
                asked by rule ask read: the rule `ask read` asks
             Run it? [y]es, [n]o: maybe
-            type y or n; words after n are told to the model
+            type y or n; text after n is sent to the model
             Run it? [y]es, [n]o: n
             refused: read: the answer was no (terminal)
             rehearsal: `read` {"path":"a.txt"} was refused: Permission denied for `read`. Do not retry this exact call.
@@ -378,12 +378,12 @@ fn ask_flag_without_a_terminal_refuses_the_call() {
     expect![[r#"
         exit 0
         --- stdout
-        rehearsal: `read` {"path":"a.txt"} was refused: Permission denied for `read`: the rule `ask read` asks, and nobody is there to be asked. Do not retry this exact call.
+        rehearsal: `read` {"path":"a.txt"} was refused: Permission denied for `read`: the rule `ask read` asks, and no person can be asked. Do not retry this exact call.
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        warning: there is no terminal to ask on (No such device or address (os error 6)): what would ask is refused
-        refused: read {"path":"a.txt"}: the rule `ask read` asks, and nobody is there to be asked
+        warning: there is no terminal to ask on (No such device or address (os error 6)): calls that need approval are refused
+        refused: read {"path":"a.txt"}: the rule `ask read` asks, and no person can be asked
     "#]].assert_eq(&world.shown(&command.output().unwrap()));
 }
 
@@ -422,7 +422,7 @@ fn r11_spinner_is_not_drawn_while_a_question_is_open() {
           1) a
           2) b
           3) Something else
-        Choose one of 1 to 3, or nothing: 2
+        Choose one of 1 to 3, or press Enter for none: 2
         done"#]]
     .assert_eq(&shown[question..end + 4]);
 }
@@ -554,9 +554,9 @@ fn r11_model_question_is_answered_by_number() {
               1) red
               2) blue
               3) Something else
-            Choose one of 1 to 3, or nothing: 4
-            type a number from 1 to 3, or only Enter
-            Choose one of 1 to 3, or nothing: 2
+            Choose one of 1 to 3, or press Enter for none: 4
+            type a number from 1 to 3, or press Enter
+            Choose one of 1 to 3, or press Enter for none: 2
             done
             --
             ask_user: The person chose "blue".
@@ -571,20 +571,20 @@ fn r11_model_question_is_answered_with_own_text() {
         input,
         &[("Choose", "3\n"), ("Your answer: ", "a warm green\n")],
         expect![[r#"
-        exit 0
-        The agent has a question. Your answer allows nothing to run.
-        │ Which colour?
-          1) red
-          2) blue
-          3) Something else
-        Choose one of 1 to 3, or nothing: 3
-        The agent has a question. Your answer allows nothing to run.
-        │ Which colour?
-        Your answer: a warm green
-        done
-        --
-        ask_user: The person said: a warm green
-    "#]],
+            exit 0
+            The agent has a question. Your answer allows nothing to run.
+            │ Which colour?
+              1) red
+              2) blue
+              3) Something else
+            Choose one of 1 to 3, or press Enter for none: 3
+            The agent has a question. Your answer allows nothing to run.
+            │ Which colour?
+            Your answer: a warm green
+            done
+            --
+            ask_user: The person said: a warm green
+        "#]],
     );
     check_asked(
         r#"{"question": "Why?"}"#,
@@ -608,18 +608,18 @@ fn r11_model_question_accepts_several_numbers() {
         input,
         &[("Choose", "3, 1\n")],
         expect![[r#"
-        exit 0
-        The agent has a question. Your answer allows nothing to run.
-        │ Which?
-          1) a
-          2) b
-          3) c
-          4) Something else
-        Choose any of 1 to 4 (as in 1, 2), or nothing: 3, 1
-        done
-        --
-        ask_user: The person chose "a" and "c".
-    "#]],
+            exit 0
+            The agent has a question. Your answer allows nothing to run.
+            │ Which?
+              1) a
+              2) b
+              3) c
+              4) Something else
+            Choose any of 1 to 4 (as in 1, 2), or press Enter for none: 3, 1
+            done
+            --
+            ask_user: The person chose "a" and "c".
+        "#]],
     );
 }
 
@@ -630,30 +630,30 @@ fn r11_model_question_without_an_answer_is_reported_to_the_model() {
         input,
         &[("Choose", "\n")],
         expect![[r#"
-        exit 0
-        The agent has a question. Your answer allows nothing to run.
-        │ Which?
-          1) a
-          2) b
-          3) Something else
-        Choose one of 1 to 3, or nothing: 
-        done
-        --
-        ask_user: The person did not answer. Do not ask the same again: go on with what is most likely meant and say so, or say what you need to know.
-    "#]],
+            exit 0
+            The agent has a question. Your answer allows nothing to run.
+            │ Which?
+              1) a
+              2) b
+              3) Something else
+            Choose one of 1 to 3, or press Enter for none: 
+            done
+            --
+            ask_user: The person did not answer. Do not ask the same again: continue with the most likely meaning and say so, or say what you need to know.
+        "#]],
     );
     check_asked(
         r#"{"question": "Why?"}"#,
         &[("Your answer: ", "\u{4}")],
         expect![[r#"
-        exit 0
-        The agent has a question. Your answer allows nothing to run.
-        │ Why?
-        Your answer: 
-        done
-        --
-        ask_user: The person did not answer. Do not ask the same again: go on with what is most likely meant and say so, or say what you need to know.
-    "#]],
+            exit 0
+            The agent has a question. Your answer allows nothing to run.
+            │ Why?
+            Your answer: 
+            done
+            --
+            ask_user: The person did not answer. Do not ask the same again: continue with the most likely meaning and say so, or say what you need to know.
+        "#]],
     );
 }
 
@@ -676,9 +676,9 @@ fn s4_model_question_cannot_look_like_a_permission_question() {
               2) no, and here is a long reason why not, longer than a screen should be
                  asked to hold in one line
               3) Something else
-            Choose one of 1 to 3, or nothing: y
-            type a number from 1 to 3, or only Enter
-            Choose one of 1 to 3, or nothing: 1
+            Choose one of 1 to 3, or press Enter for none: y
+            type a number from 1 to 3, or press Enter
+            Choose one of 1 to 3, or press Enter for none: 1
             done
             --
             ask_user: The person chose "y
@@ -713,7 +713,7 @@ fn s4_model_question_ignores_keys_typed_before_it_appears() {
           1) a
           2) b
           3) Something else
-        Choose one of 1 to 3, or nothing: 2
+        Choose one of 1 to 3, or press Enter for none: 2
         done
     "#]]
     .assert_eq(&screen.end(&world));
@@ -736,7 +736,7 @@ fn r11_model_question_without_the_ask_flag_is_not_asked() {
         --- stdout
         user: go
         assistant: (calls) ask_user {"question":"Which?"}
-        ask_user: Nobody is there to be asked. Do not ask again: take what is most likely meant, and say that you did.
+        ask_user: There is no person to ask. Do not ask again: choose the most likely meaning, and say that you did.
         assistant: done
     "#]]);
 }

@@ -79,11 +79,11 @@ fn s6_trust_print_shows_all_contents_of_the_project_sources() {
                       runs ./hooks/check.sh
               open    hook without a name at tool.pre
                       runs npm run "lint all"
-                      open: `npm` runs what `package.json` and installed packages say
+                      open: `npm` runs scripts of `package.json` and installed packages
 
             files (3)
                             0 bytes  \u{1b}[31m
-              runs         17 bytes  hooks/check.sh
+              exec         17 bytes  hooks/check.sh
                           207 bytes  settings.json
 
             source  [T]/project/.mcp.json
@@ -93,16 +93,16 @@ fn s6_trust_print_shows_all_contents_of_the_project_sources() {
             commands, pinned (all their code is below) or open (they run other code too)
               open    MCP server local
                       runs ./server.py --port 1
-                      open: `./server.py` is no file of the folder
-              open    MCP server plain, which sets LD_PRELOAD, in /tmp, with sockets of this machine
+                      open: `./server.py` is not a file of the folder
+              open    MCP server plain, sets LD_PRELOAD, in /tmp, with access to local sockets
                       runs true
-                      open: it runs in the project, not in what is trusted
+                      open: it runs in the project, not in the trusted copy
               open    MCP server also
                       runs bash .mcp.json
-                      open: it runs in the project, not in what is trusted
-              open    MCP server remote, given MYSECRET, REGION
-                      is at https://example.com/${REGION:-eu}
-                      open: what runs there is not to be seen from here
+                      open: it runs in the project, not in the trusted copy
+              open    MCP server remote, with variables MYSECRET, REGION
+                      runs at https://example.com/${REGION:-eu}
+                      open: the code at that address cannot be checked
 
             files (1)
                           353 bytes  .mcp.json
@@ -151,10 +151,10 @@ fn s6_trusted_source_is_asked_about_again_after_a_change() {
                       runs ./hooks/check.sh
               open    hook without a name at tool.pre
                       runs npm run "lint all"
-                      open: `npm` runs what `package.json` and installed packages say
+                      open: `npm` runs scripts of `package.json` and installed packages
 
             files (2)
-              runs         17 bytes  hooks/check.sh
+              exec         17 bytes  hooks/check.sh
                           207 bytes  settings.json
 
             Trust it as it is, and let it run?
@@ -211,13 +211,13 @@ fn s6_trusted_source_is_asked_about_again_after_a_change() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        warning: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it runs (`cotter trust` shows how it changed)
+        warning: [T]/project/.cotter changed since it was trusted: its trusted hooks and rules still apply, nothing else of it runs (`cotter trust` shows how it changed)
     "#]]);
     world.check(&run(&["--require-trust"]), expect![[r#"
         exit 3
         --- stderr
-        error: not all that the project brings is trusted
-          caused by: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it runs (`cotter trust` shows how it changed)
+        error: a source of the project is not trusted
+          caused by: [T]/project/.cotter changed since it was trusted: its trusted hooks and rules still apply, nothing else of it runs (`cotter trust` shows how it changed)
 
         hint: `cotter trust` shows it and asks; `--trust=HASH` trusts it for one run
     "#]]);
@@ -236,10 +236,10 @@ fn s6_trusted_source_is_asked_about_again_after_a_change() {
                       runs ./hooks/check.sh
               open    hook without a name at tool.pre
                       runs npm run "lint all"
-                      open: `npm` runs what `package.json` and installed packages say
+                      open: `npm` runs scripts of `package.json` and installed packages
 
             files (3)
-              runs         17 bytes  hooks/check.sh
+              exec         17 bytes  hooks/check.sh
                            10 bytes  hooks/json.py
                           207 bytes  settings.json
 
@@ -280,10 +280,10 @@ fn s6_trusted_source_is_asked_about_again_after_a_change() {
                       runs ./hooks/check.sh
               open    hook without a name at tool.pre
                       runs npm run "lint all"
-                      open: `npm` runs what `package.json` and installed packages say
+                      open: `npm` runs scripts of `package.json` and installed packages
 
             files (2)
-              runs         17 bytes  hooks/check.sh
+              exec         17 bytes  hooks/check.sh
                           207 bytes  settings.json
 
             Trust it as it is, let it run, and let its hooks rewrite calls and results?
@@ -307,34 +307,34 @@ fn s6_trusted_source_is_asked_about_again_after_a_change() {
         &["trust"],
         &["n"],
         expect![[r#"
-        exit 3
-        source  [T]/project/.cotter
-        hash    [HASH][HASH]
-        trust   none: it changed since it was trusted
+            exit 3
+            source  [T]/project/.cotter
+            hash    [HASH][HASH]
+            trust   none: it changed since it was trusted
 
-        commands, pinned (all their code is below) or open (they run other code too)
-          pinned  hook no-prod at tool.pre
-                  runs ./hooks/check.sh
-          open    hook without a name at tool.pre
-                  runs npm run "lint all"
-                  open: `npm` runs what `package.json` and installed packages say
+            commands, pinned (all their code is below) or open (they run other code too)
+              pinned  hook no-prod at tool.pre
+                      runs ./hooks/check.sh
+              open    hook without a name at tool.pre
+                      runs npm run "lint all"
+                      open: `npm` runs scripts of `package.json` and installed packages
 
-        files (2)
-          runs         17 bytes  hooks/check.sh
-                      207 bytes  settings.json
+            files (2)
+              exec         17 bytes  hooks/check.sh
+                          207 bytes  settings.json
 
-        changed since it was trusted
-          changed: hooks/check.sh
-              #!/bin/sh
-            - exit 0
-            + exit 1
+            changed since it was trusted
+              changed: hooks/check.sh
+                  #!/bin/sh
+                - exit 0
+                + exit 1
 
-        Its hooks may rewrite calls and results until now: with a yes they no longer may (`--rewrite` lets them).
+            Until now its hooks may rewrite calls and results. After a yes they may not (`--rewrite` lets them).
 
-        Trust it as it is, and let it run?
-        [s]how all, [y]es, [n]o: n
-        error: the answer was no: nothing was changed
-    "#]],
+            Trust it as it is, and let it run?
+            [s]how all, [y]es, [n]o: n
+            error: the answer was no: nothing was changed
+        "#]],
     );
     world.check(
         &["untrust"],
@@ -347,26 +347,26 @@ fn s6_trusted_source_is_asked_about_again_after_a_change() {
     world.check(
         &["untrust"],
         expect![[r#"
-        exit 1
-        --- stderr
-        error: nothing of it was trusted
+            exit 1
+            --- stderr
+            error: nothing here is trusted
 
-        hint: `cotter trust --list` shows everything that is
-    "#]],
+            hint: `cotter trust --list` shows everything that is trusted
+        "#]],
     );
     world.check(
         &run(&[]),
         expect![[r#"
-        exit 0
-        --- stdout
-        rehearsal: `read` {"path":"a.txt"} gave 2 lines:
-             1	one
-             2	two
+            exit 0
+            --- stdout
+            rehearsal: `read` {"path":"a.txt"} gave 2 lines:
+                 1	one
+                 2	two
 
-        (rehearsal is an offline stand-in, not a model)
-        --- stderr
-        warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
-    "#]],
+            (rehearsal is an offline stand-in, not a model)
+            --- stderr
+            warning: nothing of [T]/project/.cotter runs: it is not trusted yet (`cotter trust` shows it)
+        "#]],
     );
 }
 
@@ -376,13 +376,13 @@ fn s8_without_a_terminal_trust_needs_the_hash() {
     world.check_without_terminal(
         &["trust"],
         expect![[r#"
-        exit 3
-        --- stderr
-        error: there is no terminal to ask on, and nobody else may give trust
-          caused by: No such device or address (os error 6)
+            exit 3
+            --- stderr
+            error: there is no terminal to ask on, and only a person can give trust
+              caused by: No such device or address (os error 6)
 
-        hint: `cotter trust --print` shows what is here and its hash; `--trust=HASH` trusts that for one run
-    "#]],
+            hint: `cotter trust --print` shows the contents and their hash; `--trust=HASH` trusts them for one run
+        "#]],
     );
     world.check_without_terminal(
         &run(&[]),
@@ -395,27 +395,27 @@ fn s8_without_a_terminal_trust_needs_the_hash() {
 
             (rehearsal is an offline stand-in, not a model)
             --- stderr
-            warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
+            warning: nothing of [T]/project/.cotter runs: it is not trusted yet (`cotter trust` shows it)
         "#]],
     );
     world.check_without_terminal(
         &run(&["--trust"]),
         expect![[r#"
-        exit 3
-        --- stderr
-        error: there is no terminal to ask on, and nobody else may give trust
-          caused by: No such device or address (os error 6)
+            exit 3
+            --- stderr
+            error: there is no terminal to ask on, and only a person can give trust
+              caused by: No such device or address (os error 6)
 
-        hint: `cotter trust --print` shows what is here and its hash; `--trust=HASH` trusts that for one run
-    "#]],
+            hint: `cotter trust --print` shows the contents and their hash; `--trust=HASH` trusts them for one run
+        "#]],
     );
     world.check_without_terminal(
         &run(&["--require-trust"]),
         expect![[r#"
             exit 3
             --- stderr
-            error: not all that the project brings is trusted
-              caused by: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
+            error: a source of the project is not trusted
+              caused by: nothing of [T]/project/.cotter runs: it is not trusted yet (`cotter trust` shows it)
 
             hint: `cotter trust` shows it and asks; `--trust=HASH` trusts it for one run
         "#]],
@@ -446,22 +446,22 @@ fn s8_without_a_terminal_trust_needs_the_hash() {
     world.check_without_terminal(
         &run(&[&named]),
         expect![[r#"
-        exit 3
-        --- stderr
-        error: nothing here has the hash [HASH][HASH]
+            exit 3
+            --- stderr
+            error: no source or space here has the hash [HASH][HASH]
 
-        hint: `cotter trust --print` shows what is here
-    "#]],
+            hint: `cotter trust --print` shows the hashes
+        "#]],
     );
     world.check_without_terminal(
         &run(&["--trust=abc"]),
         expect![[r#"
-        exit 2
-        --- stderr
-        error: invalid value 'abc' for '--trust[=<HASH>]': a hash has 64 hex digits
+            exit 2
+            --- stderr
+            error: invalid value 'abc' for '--trust[=<HASH>]': a hash has 64 hex digits
 
-        hint: `cotter --help` shows what may be typed
-    "#]],
+            hint: `cotter --help` lists the arguments
+        "#]],
     );
 }
 
@@ -483,15 +483,15 @@ fn s8_trust_flag_without_a_hash_asks_before_the_run() {
                       runs ./hooks/check.sh
               open    hook without a name at tool.pre
                       runs npm run "lint all"
-                      open: `npm` runs what `package.json` and installed packages say
+                      open: `npm` runs scripts of `package.json` and installed packages
 
             files (2)
-              runs         17 bytes  hooks/check.sh
+              exec         17 bytes  hooks/check.sh
                           207 bytes  settings.json
 
             Trust it as it is, and let it run?
             [s]how all, [y]es, [n]o: n
-            warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
+            warning: nothing of [T]/project/.cotter runs: it is not trusted yet (`cotter trust` shows it)
             rehearsal: `read` {"path":"a.txt"} gave 2 lines:
                  1	one
                  2	two
@@ -514,10 +514,10 @@ fn s8_trust_flag_without_a_hash_asks_before_the_run() {
                       runs ./hooks/check.sh
               open    hook without a name at tool.pre
                       runs npm run "lint all"
-                      open: `npm` runs what `package.json` and installed packages say
+                      open: `npm` runs scripts of `package.json` and installed packages
 
             files (2)
-              runs         17 bytes  hooks/check.sh
+              exec         17 bytes  hooks/check.sh
                           207 bytes  settings.json
 
             Trust it as it is, and let it run?
@@ -553,7 +553,7 @@ fn safe_mode_with_a_space_is_a_usage_error() {
             --- stderr
             error: the argument '--safe-mode' cannot be used with '--space <ID>'
 
-            hint: `cotter --help` shows what may be typed
+            hint: `cotter --help` lists the arguments
         "#]],
     );
 }
@@ -593,12 +593,12 @@ fn s6_source_that_cannot_be_trusted_is_reported_with_its_place() {
     link.check(
         &["trust", "--print"],
         expect![[r#"
-        exit 1
-        --- stderr
-        error: [T]/project/.cotter/hooks/data is a link that leads out, to /etc/passwd
+            exit 1
+            --- stderr
+            error: [T]/project/.cotter/hooks/data is a link to a path outside the folder, /etc/passwd
 
-        hint: put what it leads to into the folder: all that runs is looked at
-    "#]],
+            hint: move the link's target into the folder: everything that runs must be in it
+        "#]],
     );
     link.check(&run(&[]), expect![[r#"
         exit 0
@@ -609,13 +609,13 @@ fn s6_source_that_cannot_be_trusted_is_reported_with_its_place() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        warning: nothing of [T]/project/.cotter runs: [T]/project/.cotter/hooks/data is a link that leads out, to /etc/passwd (put what it leads to into the folder: all that runs is looked at)
+        warning: nothing of [T]/project/.cotter runs: [T]/project/.cotter/hooks/data is a link to a path outside the folder, /etc/passwd (move the link's target into the folder: everything that runs must be in it)
     "#]]);
     link.check(&run(&["--require-trust"]), expect![[r#"
         exit 3
         --- stderr
-        error: not all that the project brings is trusted
-          caused by: nothing of [T]/project/.cotter runs: [T]/project/.cotter/hooks/data is a link that leads out, to /etc/passwd (put what it leads to into the folder: all that runs is looked at)
+        error: a source of the project is not trusted
+          caused by: nothing of [T]/project/.cotter runs: [T]/project/.cotter/hooks/data is a link to a path outside the folder, /etc/passwd (move the link's target into the folder: everything that runs must be in it)
 
         hint: `cotter trust` shows it and asks; `--trust=HASH` trusts it for one run
     "#]]);
@@ -632,12 +632,12 @@ fn s6_source_that_cannot_be_trusted_is_reported_with_its_place() {
     inside.check(
         &["trust"],
         expect![[r#"
-        exit 1
-        --- stderr
-        error: [T]/project/data/cotter/trust lies in the project, and trusts nothing in it
+            exit 1
+            --- stderr
+            error: the trust records in [T]/project/data/cotter/trust are inside the project, so they are not used
 
-        hint: keep your own data outside [T]/project
-    "#]],
+            hint: keep your own data outside [T]/project
+        "#]],
     );
     inside.check(&run(&[]), expect![[r#"
         exit 0
@@ -648,7 +648,7 @@ fn s6_source_that_cannot_be_trusted_is_reported_with_its_place() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        warning: nothing of [T]/project/.cotter runs: [T]/project/data/cotter/trust lies in the project, and trusts nothing in it (keep your own data outside [T]/project)
+        warning: nothing of [T]/project/.cotter runs: the trust records in [T]/project/data/cotter/trust are inside the project, so they are not used (keep your own data outside [T]/project)
     "#]]);
 }
 
@@ -661,7 +661,7 @@ fn s6_empty_source_needs_no_trust() {
         expect![[r#"
             exit 0
             --- stdout
-            nothing here asks for trust: there is no `.cotter`, `.claude` or `.agents` folder with files, nor `.mcp.json`
+            nothing here needs trust: there is no `.cotter`, `.claude` or `.agents` folder with files, nor `.mcp.json`
         "#]],
     );
     world.check(
@@ -669,7 +669,7 @@ fn s6_empty_source_needs_no_trust() {
         expect![[r#"
             exit 0
             --- stdout
-            nothing here asks for trust: there is no `.cotter`, `.claude` or `.agents` folder with files, nor `.mcp.json`
+            nothing here needs trust: there is no `.cotter`, `.claude` or `.agents` folder with files, nor `.mcp.json`
         "#]],
     );
     world.check(
@@ -689,7 +689,7 @@ fn s6_empty_source_needs_no_trust() {
         expect![[r#"
             exit 1
             --- stderr
-            error: there is no folder nowhere
+            error: folder nowhere not found
 
             hint: name a folder of a project, a `.cotter`, `.claude` or `.agents` folder or a `.mcp.json`
         "#]],
@@ -701,7 +701,7 @@ fn s6_empty_source_needs_no_trust() {
             --- stderr
             error: the argument '--list' cannot be used with '--print'
 
-            hint: `cotter trust --help` shows what may be typed
+            hint: `cotter trust --help` lists the arguments
         "#]],
     );
     world.check(
@@ -712,7 +712,7 @@ fn s6_empty_source_needs_no_trust() {
             error: the following required arguments were not provided
               caused by: --list
 
-            hint: `cotter trust --help` shows what may be typed
+            hint: `cotter trust --help` lists the arguments
         "#]],
     );
 }
@@ -736,10 +736,10 @@ fn s6_untrust_works_for_a_deleted_folder() {
                       runs ./hooks/check.sh
               open    hook without a name at tool.pre
                       runs npm run "lint all"
-                      open: `npm` runs what `package.json` and installed packages say
+                      open: `npm` runs scripts of `package.json` and installed packages
 
             files (2)
-              runs         17 bytes  hooks/check.sh
+              exec         17 bytes  hooks/check.sh
                           207 bytes  settings.json
 
             Trust it as it is, and let it run?
@@ -758,13 +758,13 @@ fn s6_untrust_works_for_a_deleted_folder() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        warning: [T]/project/.cotter was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it runs (`cotter untrust` forgets it)
+        warning: [T]/project/.cotter was trusted, and is gone: its trusted hooks and rules still apply, nothing else of it runs (`cotter untrust` removes the trust)
     "#]]);
     world.check(&run(&["--require-trust"]), expect![[r#"
         exit 3
         --- stderr
-        error: not all that the project brings is trusted
-          caused by: [T]/project/.cotter was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it runs (`cotter untrust` forgets it)
+        error: a source of the project is not trusted
+          caused by: [T]/project/.cotter was trusted, and is gone: its trusted hooks and rules still apply, nothing else of it runs (`cotter untrust` removes the trust)
 
         hint: `cotter trust` shows it and asks; `--trust=HASH` trusts it for one run
     "#]]);
@@ -778,7 +778,7 @@ fn s6_untrust_works_for_a_deleted_folder() {
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr
-        warning: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it runs (`cotter trust` shows how it changed)
+        warning: [T]/project/.cotter changed since it was trusted: its trusted hooks and rules still apply, nothing else of it runs (`cotter trust` shows how it changed)
     "#]]);
     fs::remove_dir(world.path("project/.cotter")).unwrap();
     world.check(
@@ -871,24 +871,24 @@ fn s6_s29_all_file_contents_can_be_shown_before_trust() {
                   runs ./hooks/check.sh
           open    hook without a name at tool.pre
                   runs npm run "lint all"
-                  open: `npm` runs what `package.json` and installed packages say
+                  open: `npm` runs scripts of `package.json` and installed packages
 
         files (6)
                         0 bytes  empty
-          runs         48 bytes  hooks/check.sh
+          exec         48 bytes  hooks/check.sh
                     17002 bytes  hooks/data.bin
                     17022 bytes  hooks/long.sh
           link  link -> empty
                       207 bytes  settings.json
 
         file empty (0 bytes)
-        file hooks/check.sh (48 bytes, runs)
+        file hooks/check.sh (48 bytes, executable)
           | #!/bin/sh
           | \u{1b}[8mrm -rf ~\u{1b}[0m\u{d}
           | file fake (0 bytes)
         file hooks/data.bin (17002 bytes)
           | \u{0}\xff[z…]
-          (618 more bytes: it is no text)
+          (618 more bytes: not text)
         file hooks/long.sh (17022 bytes)
           | #!/bin/sh
           | #[y…]
@@ -923,11 +923,11 @@ fn s6_s29_all_file_contents_can_be_shown_before_trust() {
                       runs ./hooks/check.sh
               open    hook without a name at tool.pre
                       runs npm run "lint all"
-                      open: `npm` runs what `package.json` and installed packages say
+                      open: `npm` runs scripts of `package.json` and installed packages
 
             files (5)
                             0 bytes  empty
-              runs         48 bytes  hooks/check.sh
+              exec         48 bytes  hooks/check.sh
                         17022 bytes  hooks/long.sh
               link  link -> empty
                           207 bytes  settings.json
@@ -937,7 +937,7 @@ fn s6_s29_all_file_contents_can_be_shown_before_trust() {
             type s, y or n; s shows the text of every file
             [s]how all, [y]es, [n]o: s
             file empty (0 bytes)
-            file hooks/check.sh (48 bytes, runs)
+            file hooks/check.sh (48 bytes, executable)
               | #!/bin/sh
               | \u{1b}[8mrm -rf ~\u{1b}[0m\u{d}
               | file fake (0 bytes)
@@ -978,11 +978,11 @@ fn s6_s29_all_file_contents_can_be_shown_before_trust() {
                       runs ./hooks/check.sh
               open    hook without a name at tool.pre
                       runs npm run "lint all"
-                      open: `npm` runs what `package.json` and installed packages say
+                      open: `npm` runs scripts of `package.json` and installed packages
 
             files (5)
                             0 bytes  empty
-              runs         48 bytes  hooks/check.sh
+              exec         48 bytes  hooks/check.sh
                         17022 bytes  hooks/long.sh
               link  link -> empty
                           207 bytes  settings.json
@@ -990,7 +990,7 @@ fn s6_s29_all_file_contents_can_be_shown_before_trust() {
             Trust it as it is, and let it run?
             [s]how all, [y]es, [n]o: show
             file empty (0 bytes)
-            file hooks/check.sh (48 bytes, runs)
+            file hooks/check.sh (48 bytes, executable)
               | #!/bin/sh
               | \u{1b}[8mrm -rf ~\u{1b}[0m\u{d}
               | file fake (0 bytes)
@@ -1022,20 +1022,20 @@ fn s6_s29_all_file_contents_can_be_shown_before_trust() {
     expect![[r#"
         exit 3
         --- stderr
-        error: an agent started this, and agents may only look: `explain`, `list`, `show`
+        error: an agent may only run read-only commands: `explain`, `list`, `show`
 
-        hint: run it yourself, in a terminal of your own
+        hint: run it yourself in a terminal
     "#]]
     .assert_eq(&world.shown(&by_agent.output().unwrap()));
     world.check(
         &["trust", "--show", "--rewrite"],
         expect![[r#"
-        exit 2
-        --- stderr
-        error: the argument '--show' cannot be used with '--rewrite'
+            exit 2
+            --- stderr
+            error: the argument '--show' cannot be used with '--rewrite'
 
-        hint: `cotter trust --help` shows what may be typed
-    "#]],
+            hint: `cotter trust --help` lists the arguments
+        "#]],
     );
 }
 
@@ -1060,16 +1060,16 @@ fn s6_lost_contents_of_a_trusted_source_stop_the_start() {
     expect![[r#"
         exit 1
         --- stderr
-        error: what was trusted of [T]/project/.cotter cannot be had
+        error: cannot read the trusted copy of [T]/project/.cotter
           caused by: its stored copy cannot be used (cannot find [T]/home/.local/share/cotter/trust/copies: No such file or directory (os error 2))
 
-        hint: a gate may have been in it, so nothing runs: `cotter trust` trusts it anew, `--safe-mode` runs without what the project brings
+        hint: it may contain a gate, so nothing runs: `cotter trust` asks for trust again, `--safe-mode` runs without the files of the project
         exit 1
         --- stderr
-        error: nobody can tell what was trusted
-          caused by: [T]/home/.local/share/cotter/trust/trust.json is broken (EOF while parsing an object at line 1 column 1), so nothing is trusted by it
+        error: cannot read the trust records
+          caused by: [T]/home/.local/share/cotter/trust/trust.json is broken (EOF while parsing an object at line 1 column 1), so its records are ignored
 
-        hint: a gate may have been: mend the file or take it away; `--safe-mode` runs without what the project brings
+        hint: a trusted source may contain a gate, so nothing runs: repair or remove the file; `--safe-mode` runs without the files of the project
     "#]].assert_eq(&out);
     assert!(world.output(&run(&["--safe-mode"])).status.success());
 }

@@ -97,7 +97,7 @@ fn c14_check_reports_every_file_that_declares_hooks() {
           it has no `command`, and no program beside it is called `two` or `two.sh`
         > loose
         settings loose/.cotter/settings.json: rejected
-          1: $.roots: `roots` in a project's settings; a project may only tighten: this belongs in your own settings
+          1: $.roots: `roots` is not allowed in a project's settings; a project may only tighten: move this to your own settings
         > empty
     "#]].assert_eq(&out);
 }

@@ -108,7 +108,7 @@ mod tests {
         check("mcp__memory__.*", expect!["mcp__memory__add"]);
         check("mcp__.*__add", expect!["mcp__memory__add"]);
         check("Bash(git *)", expect![""]);
-        check("|", expect!["error: there is no name in it"]);
+        check("|", expect!["error: it contains no name"]);
         check(
             "(?!Bash).*",
             expect!["error: look-around, including look-ahead and look-behind, is not supported"],

@@ -472,7 +472,7 @@ fn b3_rewritten_claude_input_is_converted_back() {
         two(),
         1,
         elsewhere,
-        expect!["error: `file_path` is one for all parts of this call"],
+        expect!["error: `file_path` is common to all parts of this call"],
     );
     let all =
         json!({"file_path": "/work/a", "old_string": "3", "new_string": "4", "replace_all": true});
@@ -499,7 +499,7 @@ fn b3_rewritten_claude_input_is_converted_back() {
         json!({"question": "Which?"}),
         0,
         answered,
-        expect!["error: a question to a person is not changed"],
+        expect!["error: a question to a person cannot be changed"],
     );
 }
 
@@ -749,7 +749,7 @@ fn b3_exit_code_and_output_are_interpreted_per_claude_event() {
             PostToolUseFailure: tells ["enough"], ends
             Stop: tells ["enough"], ends
             SubagentStop: tells ["enough"], ends
-            PreCompact: block "what it said refuses, though it cannot be taken as a whole"
+            PreCompact: block "its output contains a refusal, although it is not valid as a whole"
             SessionStart: tells ["enough"], ends
             SubagentStart: tells ["enough"], ends
             Notification: nothing
@@ -832,21 +832,21 @@ fn b3_exit_code_and_output_are_interpreted_per_claude_event() {
         "{ half",
         "",
         expect![[r#"
-        PreToolUse: failure: what it said begins with `{` and is not JSON: key must be a string at line 1 column 3
-        PermissionRequest: failure: what it said begins with `{` and is not JSON: key must be a string at line 1 column 3
-        UserPromptSubmit: context ["{ half"]
-        PostToolUse: failure: what it said begins with `{` and is not JSON: key must be a string at line 1 column 3
-        PostToolUseFailure: failure: what it said begins with `{` and is not JSON: key must be a string at line 1 column 3
-        Stop: failure: what it said begins with `{` and is not JSON: key must be a string at line 1 column 3
-        SubagentStop: failure: what it said begins with `{` and is not JSON: key must be a string at line 1 column 3
-        PreCompact: failure: what it said begins with `{` and is not JSON: key must be a string at line 1 column 3
-        SessionStart: context ["{ half"]
-        SubagentStart: failure: what it said begins with `{` and is not JSON: key must be a string at line 1 column 3
-        Notification: failure: what it said begins with `{` and is not JSON: key must be a string at line 1 column 3
-        PostCompact: failure: what it said begins with `{` and is not JSON: key must be a string at line 1 column 3
-        StopFailure: failure: what it said begins with `{` and is not JSON: key must be a string at line 1 column 3
-        SessionEnd: failure: what it said begins with `{` and is not JSON: key must be a string at line 1 column 3
-    "#]],
+            PreToolUse: failure: its output begins with `{` and is not JSON: key must be a string at line 1 column 3
+            PermissionRequest: failure: its output begins with `{` and is not JSON: key must be a string at line 1 column 3
+            UserPromptSubmit: context ["{ half"]
+            PostToolUse: failure: its output begins with `{` and is not JSON: key must be a string at line 1 column 3
+            PostToolUseFailure: failure: its output begins with `{` and is not JSON: key must be a string at line 1 column 3
+            Stop: failure: its output begins with `{` and is not JSON: key must be a string at line 1 column 3
+            SubagentStop: failure: its output begins with `{` and is not JSON: key must be a string at line 1 column 3
+            PreCompact: failure: its output begins with `{` and is not JSON: key must be a string at line 1 column 3
+            SessionStart: context ["{ half"]
+            SubagentStart: failure: its output begins with `{` and is not JSON: key must be a string at line 1 column 3
+            Notification: failure: its output begins with `{` and is not JSON: key must be a string at line 1 column 3
+            PostCompact: failure: its output begins with `{` and is not JSON: key must be a string at line 1 column 3
+            StopFailure: failure: its output begins with `{` and is not JSON: key must be a string at line 1 column 3
+            SessionEnd: failure: its output begins with `{` and is not JSON: key must be a string at line 1 column 3
+        "#]],
     );
 }
 
@@ -874,7 +874,7 @@ fn b3_pre_tool_use_decisions_are_interpreted() {
     decided(&format!(r#""permissionDecision": "ask", {reason}"#), expect![[r#"ask "why""#]]);
     decided(&format!(r#""permissionDecision": "allow", {reason}"#), expect!["allow"]);
     decided(&format!(r#""permissionDecision": "defer", {reason}"#), expect![[r#"ask "why""#]]);
-    decided(r#""permissionDecision": "ask""#, expect![[r#"ask "it wants a person asked""#]]);
+    decided(r#""permissionDecision": "ask""#, expect![[r#"ask "it asks for a person's approval""#]]);
     decided(
         r#""permissionDecision": "allow", "updatedInput": {"command": "ls"}"#,
         expect![[r#"allow, input {"command":"ls"}"#]],
@@ -892,7 +892,7 @@ fn b3_pre_tool_use_decisions_are_interpreted() {
     said(
         ProcessExit::Signal(15),
         deny,
-        expect![[r#"block "what it said refuses, though it cannot be taken as a whole""#]],
+        expect![[r#"block "its output contains a refusal, although it is not valid as a whole""#]],
     );
 }
 
@@ -917,11 +917,11 @@ fn b3_a_malformed_deny_denies_and_a_malformed_allow_allows_nothing() {
     );
     decided(
         r#""permissionDecision": "deny", "permissionDecision": "allow""#,
-        expect![[r#"block "what it said refuses, though it cannot be taken as a whole""#]],
+        expect![[r#"block "its output contains a refusal, although it is not valid as a whole""#]],
     );
     decided(
         r#""permissionDecision": "allow", "updatedInput": "ls""#,
-        expect![[r#"block "its `updatedInput` is no object""#]],
+        expect![[r#"block "its `updatedInput` is not an object""#]],
     );
     said(ok, r#"{"permissionDecision": "deny"}"#, expect![[r#"block "it gave no reason""#]]);
     said(
@@ -937,35 +937,35 @@ fn b3_a_malformed_deny_denies_and_a_malformed_allow_allows_nothing() {
     said(
         ok,
         r#"{"hookSpecificOutput": {"permissionDecision": "deny""#,
-        expect![[r#"block "what it said refuses, though it cannot be taken as a whole""#]],
+        expect![[r#"block "its output contains a refusal, although it is not valid as a whole""#]],
     );
     said(
         ok,
         "loading\n{\"decision\" : \"block\"}",
-        expect![[r#"block "what it said refuses, though it cannot be taken as a whole""#]],
+        expect![[r#"block "its output contains a refusal, although it is not valid as a whole""#]],
     );
     said(
         ok,
         "{'permissionDecision': 'deny'}",
-        expect![[r#"block "what it said refuses, though it cannot be taken as a whole""#]],
+        expect![[r#"block "its output contains a refusal, although it is not valid as a whole""#]],
     );
     said(
         ok,
         r#"{"decision": "block"} {"decision": "approve"}"#,
-        expect![[r#"block "what it said refuses, though it cannot be taken as a whole""#]],
+        expect![[r#"block "its output contains a refusal, although it is not valid as a whole""#]],
     );
 
     decided(
         r#""permissionDecision": "Allow""#,
-        expect!["failure: its decision is none that is known"],
+        expect!["failure: its decision is unknown"],
     );
     decided(
         r#""permissionDecision": true"#,
-        expect!["failure: its decision is none that is known"],
+        expect!["failure: its decision is unknown"],
     );
     decided(
         r#""permissionDecision": "yes""#,
-        expect!["failure: its decision is none that is known"],
+        expect!["failure: its decision is unknown"],
     );
     said(ok, r#"{"permissionDecision": "allow"}"#, expect!["nothing"]);
     said(ok, r#"{"hookSpecificOutput": {"permissionDecision": "allow"}}"#, expect!["nothing"]);
@@ -1006,17 +1006,15 @@ fn b3_permission_request_decisions_are_interpreted() {
     );
     check(
         r#"{"behavior": "allow", "updatedInput": {"command": "ls"}}"#,
-        expect![[
-            r#"tells ["it would change the call it allows, which is not honoured: the person is asked"]"#
-        ]],
+        expect![[r#"tells ["its `updatedInput` is not honoured here: the person is asked"]"#]],
     );
     check(
         r#"{"behavior": "allow", "updatedPermissions": [{"type": "addRules"}]}"#,
-        expect![[r#"allow, tells ["the rules it gives are not taken over"]"#]],
+        expect![[r#"allow, tells ["its `updatedPermissions` are not honoured"]"#]],
     );
     check(r#""allow""#, expect!["nothing"]);
     check(r#""deny""#, expect![[r#"block "it answered no""#]]);
-    check(r#"{"behavior": "perhaps"}"#, expect!["failure: its decision is none that is known"]);
+    check(r#"{"behavior": "perhaps"}"#, expect!["failure: its decision is unknown"]);
 }
 
 /// Checks the hooks of a file and the diagnostics about it.
@@ -1122,31 +1120,31 @@ fn b3_unsupported_claude_entries_are_reported_and_keep_their_gate() {
             y at PreToolUse [all] 600s: sh: ./y, failing blocks
             z at PreToolUse [NotebookEdit] 600s: sh: ./z
             Stop-c97b98 at Stop [all] 600s: nobody (its entry cannot be read: expected a list, found an object)
-            .claude/settings.json:3: `server` is not known and left alone [ok]
+            .claude/settings.json:3: unknown key `server` is ignored [ok]
             .claude/settings.json:3: handlers `mcp_tool` are not honoured yet: this gate fails each time [in part]
             .claude/settings.json:4: the matcher cannot be read and matches everything: look-around, including look-ahead and look-behind, is not supported [repaired]
             .claude/settings.json:5: missing key `command` [rejected]
             .claude/settings.json:6: expected a list, found the string `x` [rejected]
-            .claude/settings.json:7: a handler stands where a list of them in `hooks` should: it is read as one [repaired]
+            .claude/settings.json:7: a handler is in place of a group with a list `hooks`: it is read as a group [repaired]
             .claude/settings.json:8: expected an object, found the number 7 [rejected]
             .claude/settings.json:9: the matcher cannot be read and matches everything: expected a string, found a list [repaired]
-            .claude/settings.json:9: `sudo` is not known and left alone [ok]
+            .claude/settings.json:9: unknown key `sudo` is ignored [ok]
             .claude/settings.json:9: `statusMessage` is not honoured: nothing is shown while a hook runs [ok]
-            .claude/settings.json:9: it has no `type`: taken for `command` [repaired]
+            .claude/settings.json:9: it has no `type`: it is read as `command` [repaired]
             .claude/settings.json:10: nothing stands for `${CLAUDE_PLUGIN_ROOT…}` here [rejected]
-            .claude/settings.json:10: `timeout` is no number of seconds: left alone [repaired]
+            .claude/settings.json:10: `timeout` is not a number of seconds: it is ignored [repaired]
             .claude/settings.json:11: there is no shell `powershell` here [rejected]
             .claude/settings.json:12: `if` cannot be read and lets everything through: rule `Bash(`: `(` without `)` at the end [repaired]
-            .claude/settings.json:12: `onFailure` is neither `block` nor `continue`: taken for `block` [repaired]
-            .claude/settings.json:13: no tool of ours is known as `NotebookEdit` [ok]
+            .claude/settings.json:12: `onFailure` is neither `block` nor `continue`: it is read as `block` [repaired]
+            .claude/settings.json:13: no tool of Cotter is known as `NotebookEdit` [ok]
             .claude/settings.json:15: handlers `agent` are not honoured yet [ok]
             .claude/settings.json:15: expected an object, found the number 8 [ok]
             .claude/settings.json:16: expected a list, found an object [rejected]
-            .claude/settings.json:17: hooks at `Setup` are not honoured: there is no separate start to set things up [ok]
+            .claude/settings.json:17: hooks at `Setup` are not honoured: there is no separate setup [ok]
             .claude/settings.json:18: there is no event `PreToolUsed`: did you mean `PreToolUse`? [ok]
             .claude/settings.json:19: `SessionEnd`: the reason is always `other` [ok]
             .claude/settings.json:19: a hook with `if` never runs at an event that is not about tools [ok]
-            .claude/settings.json:20: `SessionStart`: `clear` never happens, and nothing is taken from `CLAUDE_ENV_FILE` [ok]
+            .claude/settings.json:20: `SessionStart`: `clear` never happens, and `CLAUDE_ENV_FILE` is not read [ok]
             .claude/settings.json:20: a model is not asked at `SessionStart` [ok]
         "#]],
     );
@@ -1159,8 +1157,8 @@ fn b3_unsupported_claude_entries_are_reported_and_keep_their_gate() {
     check(
         r#"{"hooks": {"Stop": []}, "disableAllHooks": true}"#,
         expect![[r#"
-        .claude/settings.json:1: its hooks are switched off by `disableAllHooks` [ok]
-    "#]],
+            .claude/settings.json:1: its hooks are disabled by `disableAllHooks` [ok]
+        "#]],
     );
     check(r#"{"model": "x"}"#, expect![[""]]);
     check(

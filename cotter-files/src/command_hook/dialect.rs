@@ -258,9 +258,7 @@ mod tests {
     #[test]
     fn l8_incomplete_json_answer_is_a_failure() {
         let ok = ProcessExit::Code(0);
-        let broken = expect![[
-            "failure: what it said begins with `{` and is not JSON: EOF while parsing a value at line 1 column 12"
-        ]];
+        let broken = expect!["failure: its output begins with `{` and is not JSON: EOF while parsing a value at line 1 column 12"];
         check(&Dialect::Cotter, ok, r#"{"continue":"#, "", broken);
         let twice = expect![
             "failure: what it said begins with `{` and is not JSON: `continue` stands there twice at line 1 column 34"
@@ -304,7 +302,7 @@ mod tests {
         check(&space, ok, r#"{"blocked":false}"#, "", expect!["pass"]);
         let twice = r#"{"Blocked":false,"blocked":true,"REASON":"no"}"#;
         check(&space, ok, twice, "", expect!["block: no"]);
-        let no_object = expect!["failure: `modified` in its answer is no object"];
+        let no_object = expect!["failure: `modified` in its answer is not an object"];
         check(&space, ok, r#"{"modified":"rm"}"#, "", no_object);
         check(&space, ok, "logged", "", expect!["pass"]);
         let modified = expect![[r#"Input(Object {"path": String("b")})"#]];

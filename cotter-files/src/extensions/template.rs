@@ -477,16 +477,16 @@ mod tests {
 
     #[test]
     fn s19_command_with_an_argument_inside_quotes_does_not_run() {
-        check("!`echo '$1'`", "x", expect!["«not echo '$1': an argument stands within quotes»"]);
+        check("!`echo '$1'`", "x", expect!["«not echo '$1': an argument is inside quotes»"]);
         check(
             "!`echo \"a $1\"`",
             "x",
-            expect![[r#"«not echo "a $1": an argument stands within quotes»"#]],
+            expect![[r#"«not echo "a $1": an argument is inside quotes»"#]],
         );
         check(
             "!`echo \"$1 a\"`",
             "x",
-            expect![[r#"«not echo "$1 a": an argument stands within quotes»"#]],
+            expect![[r#"«not echo "$1 a": an argument is inside quotes»"#]],
         );
         for place in [
             "cat <<E $1",

@@ -107,13 +107,13 @@ fn l19_invalid_profile_values_are_errors_with_their_place() {
             {"tools": "read"}
               agent.json:1:11: $.tools: expected a list, found the string `read`
             {"tools": []}
-              agent.json:1:11: $.tools: an empty list of tools would match none
-                leave it out for every tool
+              agent.json:1:11: $.tools: an empty list matches no tool
+                leave it out to match every tool
             {"tools": ["read", "[a"]}
               agent.json:1:20: $.tools[1]: error parsing glob '[a': unclosed character class; missing ']'
             {"skills": []}
-              agent.json:1:12: $.skills: an empty list of skills would match none
-                leave it out for every skill
+              agent.json:1:12: $.skills: an empty list matches no skill
+                leave it out to match every skill
             {"skills": [1]}
               agent.json:1:13: $.skills[0]: expected a string, found the number 1
             {"mode": {}}
@@ -133,10 +133,10 @@ fn l19_invalid_profile_values_are_errors_with_their_place() {
               agent.json:1:35: $.policies[0].denny: unknown key `denny`
                 did you mean `deny`?
             {"policies": [{"tools": []}]}
-              agent.json:1:25: $.policies[0].tools: must be a non-empty pattern over tools' names
+              agent.json:1:25: $.policies[0].tools: expected at least one tool name or glob, none of them empty
             {"permissions": {"allow": ["bash"]}}
-              agent.json:1:28: $.permissions.allow[0]: allow rules in a profile
-                a profile may only tighten: this belongs in your own settings
+              agent.json:1:28: $.permissions.allow[0]: `allow` rules are not allowed in a profile
+                a profile may only tighten: move this to your own settings
             {"permissions": {"deny": ["bash("]}}
               agent.json:1:27: $.permissions.deny[0]: rule `bash(`: `(` without `)` at the end
             {"permissions": {"mode": "off"}}
@@ -167,9 +167,9 @@ fn l19_invalid_profile_values_are_errors_with_their_place() {
             {"hooks": {"onStart": [{"action": "log", "level": "loud"}]}}
               agent.json:1:51: $.hooks.onStart[0].level: expected one of `debug`, `info`, `warn`, `error`, found the string `loud`
             {"hooks": {"onStart": [{"action": "log", "url": "https://hooks.example.com/"}]}}
-              agent.json:1:49: $.hooks.onStart[0].url: `url` is for `webhook`, and this is `log`
+              agent.json:1:49: $.hooks.onStart[0].url: `url` belongs to `webhook`, not to `log`
             {"hooks": {"onStart": [{"action": "save_json", "path": "runs/a.jsonl", "timeoutMs": 3}]}}
-              agent.json:1:85: $.hooks.onStart[0].timeoutMs: `timeoutMs` is for `webhook` and `command`, and this is `save_json`
+              agent.json:1:85: $.hooks.onStart[0].timeoutMs: `timeoutMs` belongs to `webhook` and `command`, not to `save_json`
             {"hooks": {"onStart": [{"action": "log", "action": "log"}]}}
               agent.json:1:42: $.hooks.onStart[0].action: duplicate key `action`
                 it is already at agent.json:1:25; keep one of the two
@@ -196,33 +196,33 @@ fn l19_profile_tools_and_approve_are_allowed_only_at_tool_points() {
         "#,
         expect![[r#"
             {"hooks": {"onStart": [{"action": "log", "tools": ["read"]}]}}
-              agent.json:1:51: $.hooks.onStart[0].tools: `onStart` is not about tools, so none can be named
+              agent.json:1:51: $.hooks.onStart[0].tools: `onStart` is not about tools, so `tools` is not allowed
                 `tools` is for `onToolCall` and `onToolEnd`
             {"hooks": {"onModelCall": [{"action": "log", "tools": ["read"]}]}}
-              agent.json:1:55: $.hooks.onModelCall[0].tools: `onModelCall` is not about tools, so none can be named
+              agent.json:1:55: $.hooks.onModelCall[0].tools: `onModelCall` is not about tools, so `tools` is not allowed
                 `tools` is for `onToolCall` and `onToolEnd`
             {"hooks": {"onModelEnd": [{"action": "log", "tools": ["read"]}]}}
-              agent.json:1:54: $.hooks.onModelEnd[0].tools: `onModelEnd` is not about tools, so none can be named
+              agent.json:1:54: $.hooks.onModelEnd[0].tools: `onModelEnd` is not about tools, so `tools` is not allowed
                 `tools` is for `onToolCall` and `onToolEnd`
             {"hooks": {"onComplete": [{"action": "log", "tools": ["read"]}]}}
-              agent.json:1:54: $.hooks.onComplete[0].tools: `onComplete` is not about tools, so none can be named
+              agent.json:1:54: $.hooks.onComplete[0].tools: `onComplete` is not about tools, so `tools` is not allowed
                 `tools` is for `onToolCall` and `onToolEnd`
             {"hooks": {"onError": [{"action": "log", "tools": ["read"]}]}}
-              agent.json:1:51: $.hooks.onError[0].tools: `onError` is not about tools, so none can be named
+              agent.json:1:51: $.hooks.onError[0].tools: `onError` is not about tools, so `tools` is not allowed
                 `tools` is for `onToolCall` and `onToolEnd`
             {"hooks": {"onToolCall": [{"action": "log", "tools": []}]}}
-              agent.json:1:54: $.hooks.onToolCall[0].tools: an empty list of tools would match none
-                leave it out for every tool
+              agent.json:1:54: $.hooks.onToolCall[0].tools: an empty list matches no tool
+                leave it out to match every tool
             {"hooks": {"onToolCall": [{"action": "approve", "tools": ["send_*", "[x"]}]}}
               agent.json:1:69: $.hooks.onToolCall[0].tools[1]: error parsing glob '[x': unclosed character class; missing ']'
             {"hooks": {"onToolEnd": [{"action": "approve"}]}}
-              agent.json:1:37: $.hooks.onToolEnd[0].action: `approve` asks before a tool runs, and not at `onToolEnd`
-                `approve` belongs in `onToolCall`
+              agent.json:1:37: $.hooks.onToolEnd[0].action: `approve` asks before a tool runs and cannot be at `onToolEnd`
+                move it to `onToolCall`
             {"hooks": {"onComplete": [{"action": "approve"}]}}
-              agent.json:1:38: $.hooks.onComplete[0].action: `approve` asks before a tool runs, and not at `onComplete`
-                `approve` belongs in `onToolCall`
+              agent.json:1:38: $.hooks.onComplete[0].action: `approve` asks before a tool runs and cannot be at `onComplete`
+                move it to `onToolCall`
             {"hooks": {"onToolCall": [{"action": "approve", "timeoutMs": 5}]}}
-              agent.json:1:62: $.hooks.onToolCall[0].timeoutMs: `timeoutMs` is for `webhook` and `command`, and this is `approve`
+              agent.json:1:62: $.hooks.onToolCall[0].timeoutMs: `timeoutMs` belongs to `webhook` and `command`, not to `approve`
             {"hooks": {"onToolCall": [{"action": "approve", "tools": ["send_*"]}, {"action": "approve"}], "onToolEnd": [{"action": "log", "tools": ["*"]}]}}
               ok: audit onToolCall.approve onToolCall.approve#2 onToolEnd.log
             {"hooks": {"onStart": [{"action": "log"}], "onToolCall": [{"action": "log"}], "onToolEnd": [{"action": "log"}], "onModelCall": [{"action": "log"}], "onModelEnd": [{"action": "log"}], "onComplete": [{"action": "log"}], "onError": [{"action": "log"}]}}
@@ -271,89 +271,89 @@ fn s34_save_json_path_must_be_below_runs() {
     check(
         &(files + r#"{"hooks": {"onStart": [{"action": "save_json"}]}}"#),
         expect![[r#"
-        {"hooks": {"onStart": [{"action": "save_json", "path": ""}]}}
-          agent.json:1:56: $.hooks.onStart[0].path: expected a string that is not empty, found an empty string
-        {"hooks": {"onStart": [{"action": "save_json", "path": " "}]}}
-          agent.json:1:56: $.hooks.onStart[0].path: expected a string that is not empty, found the string ` `
-        {"hooks": {"onStart": [{"action": "save_json", "path": "x.jsonl"}]}}
-          agent.json:1:56: $.hooks.onStart[0].path: `x.jsonl` is not below `runs/`
-            such as `runs/calls.jsonl`, from the profile's own folder
-        {"hooks": {"onStart": [{"action": "save_json", "path": "runs"}]}}
-          agent.json:1:56: $.hooks.onStart[0].path: `runs` is not below `runs/`
-            such as `runs/calls.jsonl`, from the profile's own folder
-        {"hooks": {"onStart": [{"action": "save_json", "path": "runs/"}]}}
-          agent.json:1:56: $.hooks.onStart[0].path: `runs/` is no plain path
-            such as `runs/calls.jsonl`, from the profile's own folder
-        {"hooks": {"onStart": [{"action": "save_json", "path": "runs/x.json"}]}}
-          agent.json:1:56: $.hooks.onStart[0].path: `runs/x.json` does not end in `.jsonl`
-            such as `runs/calls.jsonl`, from the profile's own folder
-        {"hooks": {"onStart": [{"action": "save_json", "path": "runs/x"}]}}
-          agent.json:1:56: $.hooks.onStart[0].path: `runs/x` does not end in `.jsonl`
-            such as `runs/calls.jsonl`, from the profile's own folder
-        {"hooks": {"onStart": [{"action": "save_json", "path": "runs/.jsonl"}]}}
-          agent.json:1:56: $.hooks.onStart[0].path: `runs/.jsonl` is no plain path
-            such as `runs/calls.jsonl`, from the profile's own folder
-        {"hooks": {"onStart": [{"action": "save_json", "path": "runs/../x.jsonl"}]}}
-          agent.json:1:56: $.hooks.onStart[0].path: `runs/../x.jsonl` is no plain path
-            such as `runs/calls.jsonl`, from the profile's own folder
-        {"hooks": {"onStart": [{"action": "save_json", "path": "../runs/x.jsonl"}]}}
-          agent.json:1:56: $.hooks.onStart[0].path: `../runs/x.jsonl` is not below `runs/`
-            such as `runs/calls.jsonl`, from the profile's own folder
-        {"hooks": {"onStart": [{"action": "save_json", "path": "runs/a/../../x.jsonl"}]}}
-          agent.json:1:56: $.hooks.onStart[0].path: `runs/a/../../x.jsonl` is no plain path
-            such as `runs/calls.jsonl`, from the profile's own folder
-        {"hooks": {"onStart": [{"action": "save_json", "path": "/etc/x.jsonl"}]}}
-          agent.json:1:56: $.hooks.onStart[0].path: `/etc/x.jsonl` is not below `runs/`
-            such as `runs/calls.jsonl`, from the profile's own folder
-        {"hooks": {"onStart": [{"action": "save_json", "path": "//runs/x.jsonl"}]}}
-          agent.json:1:56: $.hooks.onStart[0].path: `//runs/x.jsonl` is not below `runs/`
-            such as `runs/calls.jsonl`, from the profile's own folder
-        {"hooks": {"onStart": [{"action": "save_json", "path": "./runs/x.jsonl"}]}}
-          agent.json:1:56: $.hooks.onStart[0].path: `./runs/x.jsonl` is not below `runs/`
-            such as `runs/calls.jsonl`, from the profile's own folder
-        {"hooks": {"onStart": [{"action": "save_json", "path": "runs//x.jsonl"}]}}
-          agent.json:1:56: $.hooks.onStart[0].path: `runs//x.jsonl` is no plain path
-            such as `runs/calls.jsonl`, from the profile's own folder
-        {"hooks": {"onStart": [{"action": "save_json", "path": "runs/./x.jsonl"}]}}
-          agent.json:1:56: $.hooks.onStart[0].path: `runs/./x.jsonl` is no plain path
-            such as `runs/calls.jsonl`, from the profile's own folder
-        {"hooks": {"onStart": [{"action": "save_json", "path": "runs\\x.jsonl"}]}}
-          agent.json:1:56: $.hooks.onStart[0].path: `runs\x.jsonl` is not below `runs/`
-            such as `runs/calls.jsonl`, from the profile's own folder
-        {"hooks": {"onStart": [{"action": "save_json", "path": "runs/a\\b.jsonl"}]}}
-          agent.json:1:56: $.hooks.onStart[0].path: `runs/a\b.jsonl` is no plain path
-            such as `runs/calls.jsonl`, from the profile's own folder
-        {"hooks": {"onStart": [{"action": "save_json", "path": "runs/.git/x.jsonl"}]}}
-          agent.json:1:56: $.hooks.onStart[0].path: `runs/.git/x.jsonl` is no plain path
-            such as `runs/calls.jsonl`, from the profile's own folder
-        {"hooks": {"onStart": [{"action": "save_json", "path": "runs/a\u0000.jsonl"}]}}
-          agent.json:1:56: $.hooks.onStart[0].path: `runs/a\u{0}.jsonl` is no plain path
-            such as `runs/calls.jsonl`, from the profile's own folder
-        {"hooks": {"onStart": [{"action": "save_json", "path": "runs/a\n.jsonl"}]}}
-          agent.json:1:56: $.hooks.onStart[0].path: `runs/a\n.jsonl` is no plain path
-            such as `runs/calls.jsonl`, from the profile's own folder
-        {"hooks": {"onStart": [{"action": "save_json", "path": "runs/a\u202e.jsonl"}]}}
-          agent.json:1:56: $.hooks.onStart[0].path: `runs/a\u{202e}.jsonl` is no plain path
-            such as `runs/calls.jsonl`, from the profile's own folder
-        {"hooks": {"onStart": [{"action": "save_json", "path": "RUNS/x.jsonl"}]}}
-          agent.json:1:56: $.hooks.onStart[0].path: `RUNS/x.jsonl` is not below `runs/`
-            such as `runs/calls.jsonl`, from the profile's own folder
-        {"hooks": {"onStart": [{"action": "save_json", "path": "runs/x.JSONL"}]}}
-          agent.json:1:56: $.hooks.onStart[0].path: `runs/x.JSONL` does not end in `.jsonl`
-            such as `runs/calls.jsonl`, from the profile's own folder
-        {"hooks": {"onStart": [{"action": "save_json", "path": "runs/x.jsonl/"}]}}
-          agent.json:1:56: $.hooks.onStart[0].path: `runs/x.jsonl/` is no plain path
-            such as `runs/calls.jsonl`, from the profile's own folder
-        {"hooks": {"onStart": [{"action": "save_json", "path": "~/runs/x.jsonl"}]}}
-          agent.json:1:56: $.hooks.onStart[0].path: `~/runs/x.jsonl` is not below `runs/`
-            such as `runs/calls.jsonl`, from the profile's own folder
-        {"hooks": {"onStart": [{"action": "save_json", "path": "runs/x.jsonl"}]}}
-          ok: audit onStart.save_json
-        {"hooks": {"onStart": [{"action": "save_json", "path": "runs/by day/x.jsonl"}]}}
-          ok: audit onStart.save_json
-        {"hooks": {"onStart": [{"action": "save_json"}]}}
-          agent.json:1:24: $.hooks.onStart[0]: missing key `path`
-    "#]],
+            {"hooks": {"onStart": [{"action": "save_json", "path": ""}]}}
+              agent.json:1:56: $.hooks.onStart[0].path: expected a string that is not empty, found an empty string
+            {"hooks": {"onStart": [{"action": "save_json", "path": " "}]}}
+              agent.json:1:56: $.hooks.onStart[0].path: expected a string that is not empty, found the string ` `
+            {"hooks": {"onStart": [{"action": "save_json", "path": "x.jsonl"}]}}
+              agent.json:1:56: $.hooks.onStart[0].path: `x.jsonl` is not below `runs/`
+                use a path like `runs/calls.jsonl`, relative to the profile's folder
+            {"hooks": {"onStart": [{"action": "save_json", "path": "runs"}]}}
+              agent.json:1:56: $.hooks.onStart[0].path: `runs` is not below `runs/`
+                use a path like `runs/calls.jsonl`, relative to the profile's folder
+            {"hooks": {"onStart": [{"action": "save_json", "path": "runs/"}]}}
+              agent.json:1:56: $.hooks.onStart[0].path: `runs/` is not a plain path
+                use a path like `runs/calls.jsonl`, relative to the profile's folder
+            {"hooks": {"onStart": [{"action": "save_json", "path": "runs/x.json"}]}}
+              agent.json:1:56: $.hooks.onStart[0].path: `runs/x.json` does not end in `.jsonl`
+                use a path like `runs/calls.jsonl`, relative to the profile's folder
+            {"hooks": {"onStart": [{"action": "save_json", "path": "runs/x"}]}}
+              agent.json:1:56: $.hooks.onStart[0].path: `runs/x` does not end in `.jsonl`
+                use a path like `runs/calls.jsonl`, relative to the profile's folder
+            {"hooks": {"onStart": [{"action": "save_json", "path": "runs/.jsonl"}]}}
+              agent.json:1:56: $.hooks.onStart[0].path: `runs/.jsonl` is not a plain path
+                use a path like `runs/calls.jsonl`, relative to the profile's folder
+            {"hooks": {"onStart": [{"action": "save_json", "path": "runs/../x.jsonl"}]}}
+              agent.json:1:56: $.hooks.onStart[0].path: `runs/../x.jsonl` is not a plain path
+                use a path like `runs/calls.jsonl`, relative to the profile's folder
+            {"hooks": {"onStart": [{"action": "save_json", "path": "../runs/x.jsonl"}]}}
+              agent.json:1:56: $.hooks.onStart[0].path: `../runs/x.jsonl` is not below `runs/`
+                use a path like `runs/calls.jsonl`, relative to the profile's folder
+            {"hooks": {"onStart": [{"action": "save_json", "path": "runs/a/../../x.jsonl"}]}}
+              agent.json:1:56: $.hooks.onStart[0].path: `runs/a/../../x.jsonl` is not a plain path
+                use a path like `runs/calls.jsonl`, relative to the profile's folder
+            {"hooks": {"onStart": [{"action": "save_json", "path": "/etc/x.jsonl"}]}}
+              agent.json:1:56: $.hooks.onStart[0].path: `/etc/x.jsonl` is not below `runs/`
+                use a path like `runs/calls.jsonl`, relative to the profile's folder
+            {"hooks": {"onStart": [{"action": "save_json", "path": "//runs/x.jsonl"}]}}
+              agent.json:1:56: $.hooks.onStart[0].path: `//runs/x.jsonl` is not below `runs/`
+                use a path like `runs/calls.jsonl`, relative to the profile's folder
+            {"hooks": {"onStart": [{"action": "save_json", "path": "./runs/x.jsonl"}]}}
+              agent.json:1:56: $.hooks.onStart[0].path: `./runs/x.jsonl` is not below `runs/`
+                use a path like `runs/calls.jsonl`, relative to the profile's folder
+            {"hooks": {"onStart": [{"action": "save_json", "path": "runs//x.jsonl"}]}}
+              agent.json:1:56: $.hooks.onStart[0].path: `runs//x.jsonl` is not a plain path
+                use a path like `runs/calls.jsonl`, relative to the profile's folder
+            {"hooks": {"onStart": [{"action": "save_json", "path": "runs/./x.jsonl"}]}}
+              agent.json:1:56: $.hooks.onStart[0].path: `runs/./x.jsonl` is not a plain path
+                use a path like `runs/calls.jsonl`, relative to the profile's folder
+            {"hooks": {"onStart": [{"action": "save_json", "path": "runs\\x.jsonl"}]}}
+              agent.json:1:56: $.hooks.onStart[0].path: `runs\x.jsonl` is not below `runs/`
+                use a path like `runs/calls.jsonl`, relative to the profile's folder
+            {"hooks": {"onStart": [{"action": "save_json", "path": "runs/a\\b.jsonl"}]}}
+              agent.json:1:56: $.hooks.onStart[0].path: `runs/a\b.jsonl` is not a plain path
+                use a path like `runs/calls.jsonl`, relative to the profile's folder
+            {"hooks": {"onStart": [{"action": "save_json", "path": "runs/.git/x.jsonl"}]}}
+              agent.json:1:56: $.hooks.onStart[0].path: `runs/.git/x.jsonl` is not a plain path
+                use a path like `runs/calls.jsonl`, relative to the profile's folder
+            {"hooks": {"onStart": [{"action": "save_json", "path": "runs/a\u0000.jsonl"}]}}
+              agent.json:1:56: $.hooks.onStart[0].path: `runs/a\u{0}.jsonl` is not a plain path
+                use a path like `runs/calls.jsonl`, relative to the profile's folder
+            {"hooks": {"onStart": [{"action": "save_json", "path": "runs/a\n.jsonl"}]}}
+              agent.json:1:56: $.hooks.onStart[0].path: `runs/a\n.jsonl` is not a plain path
+                use a path like `runs/calls.jsonl`, relative to the profile's folder
+            {"hooks": {"onStart": [{"action": "save_json", "path": "runs/a\u202e.jsonl"}]}}
+              agent.json:1:56: $.hooks.onStart[0].path: `runs/a\u{202e}.jsonl` is not a plain path
+                use a path like `runs/calls.jsonl`, relative to the profile's folder
+            {"hooks": {"onStart": [{"action": "save_json", "path": "RUNS/x.jsonl"}]}}
+              agent.json:1:56: $.hooks.onStart[0].path: `RUNS/x.jsonl` is not below `runs/`
+                use a path like `runs/calls.jsonl`, relative to the profile's folder
+            {"hooks": {"onStart": [{"action": "save_json", "path": "runs/x.JSONL"}]}}
+              agent.json:1:56: $.hooks.onStart[0].path: `runs/x.JSONL` does not end in `.jsonl`
+                use a path like `runs/calls.jsonl`, relative to the profile's folder
+            {"hooks": {"onStart": [{"action": "save_json", "path": "runs/x.jsonl/"}]}}
+              agent.json:1:56: $.hooks.onStart[0].path: `runs/x.jsonl/` is not a plain path
+                use a path like `runs/calls.jsonl`, relative to the profile's folder
+            {"hooks": {"onStart": [{"action": "save_json", "path": "~/runs/x.jsonl"}]}}
+              agent.json:1:56: $.hooks.onStart[0].path: `~/runs/x.jsonl` is not below `runs/`
+                use a path like `runs/calls.jsonl`, relative to the profile's folder
+            {"hooks": {"onStart": [{"action": "save_json", "path": "runs/x.jsonl"}]}}
+              ok: audit onStart.save_json
+            {"hooks": {"onStart": [{"action": "save_json", "path": "runs/by day/x.jsonl"}]}}
+              ok: audit onStart.save_json
+            {"hooks": {"onStart": [{"action": "save_json"}]}}
+              agent.json:1:24: $.hooks.onStart[0]: missing key `path`
+        "#]],
     );
 }
 
@@ -394,81 +394,81 @@ fn s34_webhook_url_must_be_https_to_an_allowed_host() {
     check(
         &(files + r#"{"hooks": {"onStart": [{"action": "webhook"}]}}"#),
         expect![[r#"
-        {"hooks": {"onStart": [{"action": "webhook", "url": ""}]}}
-          agent.json:1:53: $.hooks.onStart[0].url: expected a string that is not empty, found an empty string
-        {"hooks": {"onStart": [{"action": "webhook", "url": "not a url"}]}}
-          agent.json:1:53: $.hooks.onStart[0].url: `not a url` is no address
-            such as `https://hooks.example.com/cotter`
-        {"hooks": {"onStart": [{"action": "webhook", "url": "http://hooks.example.com/"}]}}
-          agent.json:1:53: $.hooks.onStart[0].url: `http://hooks.example.com/` is not https
-            such as `https://hooks.example.com/cotter`
-        {"hooks": {"onStart": [{"action": "webhook", "url": "HTTPS://hooks.example.com/"}]}}
-          agent.json:1:53: $.hooks.onStart[0].url: `HTTPS://hooks.example.com/` is not https
-            such as `https://hooks.example.com/cotter`
-        {"hooks": {"onStart": [{"action": "webhook", "url": "ftp://a/"}]}}
-          agent.json:1:53: $.hooks.onStart[0].url: `ftp://a/` is not https
-            such as `https://hooks.example.com/cotter`
-        {"hooks": {"onStart": [{"action": "webhook", "url": "https:hooks.example.com"}]}}
-          agent.json:1:53: $.hooks.onStart[0].url: `https:hooks.example.com` is no address
-            such as `https://hooks.example.com/cotter`
-        {"hooks": {"onStart": [{"action": "webhook", "url": "https:///x"}]}}
-          agent.json:1:53: $.hooks.onStart[0].url: `https:///x` names no host
-            such as `https://hooks.example.com/cotter`
-        {"hooks": {"onStart": [{"action": "webhook", "url": "https://"}]}}
-          agent.json:1:53: $.hooks.onStart[0].url: `https://` names no host
-            such as `https://hooks.example.com/cotter`
-        {"hooks": {"onStart": [{"action": "webhook", "url": "https://user@hooks.example.com/"}]}}
-          agent.json:1:53: $.hooks.onStart[0].url: `https://user@hooks.example.com/` has a name or a password in it
-            such as `https://hooks.example.com/cotter`
-        {"hooks": {"onStart": [{"action": "webhook", "url": "https://hooks.example.com@evil.example/"}]}}
-          agent.json:1:53: $.hooks.onStart[0].url: `https://hooks.example.com@evil.example/` has a name or a password in it
-            such as `https://hooks.example.com/cotter`
-        {"hooks": {"onStart": [{"action": "webhook", "url": "https://hooks.example.com:0/"}]}}
-          agent.json:1:53: $.hooks.onStart[0].url: `https://hooks.example.com:0/` names no host
-            such as `https://hooks.example.com/cotter`
-        {"hooks": {"onStart": [{"action": "webhook", "url": "https://hooks.example.com:99999/"}]}}
-          agent.json:1:53: $.hooks.onStart[0].url: `https://hooks.example.com:99999/` names no host
-            such as `https://hooks.example.com/cotter`
-        {"hooks": {"onStart": [{"action": "webhook", "url": "https://hooks.example.com:/"}]}}
-          agent.json:1:53: $.hooks.onStart[0].url: `https://hooks.example.com:/` names no host
-            such as `https://hooks.example.com/cotter`
-        {"hooks": {"onStart": [{"action": "webhook", "url": "https://a b/"}]}}
-          agent.json:1:53: $.hooks.onStart[0].url: `https://a b/` is no address
-            such as `https://hooks.example.com/cotter`
-        {"hooks": {"onStart": [{"action": "webhook", "url": "https://hooks.example.com\\@evil.example/"}]}}
-          agent.json:1:53: $.hooks.onStart[0].url: `https://hooks.example.com\@evil.example/` is no address
-            such as `https://hooks.example.com/cotter`
-        {"hooks": {"onStart": [{"action": "webhook", "url": "https://hooks.example.com\t.evil.example/"}]}}
-          agent.json:1:53: $.hooks.onStart[0].url: `https://hooks.example.com\t.evil.example/` is no address
-            such as `https://hooks.example.com/cotter`
-        {"hooks": {"onStart": [{"action": "webhook", "url": "https://bücher.example/"}]}}
-          agent.json:1:53: $.hooks.onStart[0].url: `https://bücher.example/` names no host
-            such as `https://hooks.example.com/cotter`
-        {"hooks": {"onStart": [{"action": "webhook", "url": "https://[::1"}]}}
-          agent.json:1:53: $.hooks.onStart[0].url: `https://[::1` names no host
-            such as `https://hooks.example.com/cotter`
-        {"hooks": {"onStart": [{"action": "webhook", "url": "https://[x]/"}]}}
-          agent.json:1:53: $.hooks.onStart[0].url: `https://[x]/` names no host
-            such as `https://hooks.example.com/cotter`
-        {"hooks": {"onStart": [{"action": "webhook", "url": "https://evil.example/"}]}}
-          agent.json:1:53: $.hooks.onStart[0].url: `evil.example` may not be posted to: it is not on the operator's list
-            the operator of a machine lists hosts in `COTTER_HOOK_WEBHOOK_ALLOWLIST`
-        {"hooks": {"onStart": [{"action": "webhook", "url": "https://127.0.0.1/"}]}}
-          agent.json:1:53: $.hooks.onStart[0].url: `127.0.0.1` may not be posted to: it is not on the operator's list
-            the operator of a machine lists hosts in `COTTER_HOOK_WEBHOOK_ALLOWLIST`
-        {"hooks": {"onStart": [{"action": "webhook", "url": "https://[::1]:8443/"}]}}
-          agent.json:1:53: $.hooks.onStart[0].url: `[::1]:8443` may not be posted to: it is not on the operator's list
-            the operator of a machine lists hosts in `COTTER_HOOK_WEBHOOK_ALLOWLIST`
-        {"hooks": {"onStart": [{"action": "webhook", "url": "javascript:alert(1)"}]}}
-          agent.json:1:53: $.hooks.onStart[0].url: `javascript:alert(1)` is no address
-            such as `https://hooks.example.com/cotter`
-        {"hooks": {"onStart": [{"action": "webhook", "url": "https://hooks.example.com/a?b=c#d"}]}}
-          ok: audit onStart.webhook
-        {"hooks": {"onStart": [{"action": "webhook", "url": "https://hooks.example.com:8443/"}]}}
-          ok: audit onStart.webhook
-        {"hooks": {"onStart": [{"action": "webhook"}]}}
-          agent.json:1:24: $.hooks.onStart[0]: missing key `url`
-    "#]],
+            {"hooks": {"onStart": [{"action": "webhook", "url": ""}]}}
+              agent.json:1:53: $.hooks.onStart[0].url: expected a string that is not empty, found an empty string
+            {"hooks": {"onStart": [{"action": "webhook", "url": "not a url"}]}}
+              agent.json:1:53: $.hooks.onStart[0].url: `not a url` is not a valid URL
+                use a URL like `https://hooks.example.com/cotter`
+            {"hooks": {"onStart": [{"action": "webhook", "url": "http://hooks.example.com/"}]}}
+              agent.json:1:53: $.hooks.onStart[0].url: `http://hooks.example.com/` is not https
+                use a URL like `https://hooks.example.com/cotter`
+            {"hooks": {"onStart": [{"action": "webhook", "url": "HTTPS://hooks.example.com/"}]}}
+              agent.json:1:53: $.hooks.onStart[0].url: `HTTPS://hooks.example.com/` is not https
+                use a URL like `https://hooks.example.com/cotter`
+            {"hooks": {"onStart": [{"action": "webhook", "url": "ftp://a/"}]}}
+              agent.json:1:53: $.hooks.onStart[0].url: `ftp://a/` is not https
+                use a URL like `https://hooks.example.com/cotter`
+            {"hooks": {"onStart": [{"action": "webhook", "url": "https:hooks.example.com"}]}}
+              agent.json:1:53: $.hooks.onStart[0].url: `https:hooks.example.com` is not a valid URL
+                use a URL like `https://hooks.example.com/cotter`
+            {"hooks": {"onStart": [{"action": "webhook", "url": "https:///x"}]}}
+              agent.json:1:53: $.hooks.onStart[0].url: `https:///x` has no valid host
+                use a URL like `https://hooks.example.com/cotter`
+            {"hooks": {"onStart": [{"action": "webhook", "url": "https://"}]}}
+              agent.json:1:53: $.hooks.onStart[0].url: `https://` has no valid host
+                use a URL like `https://hooks.example.com/cotter`
+            {"hooks": {"onStart": [{"action": "webhook", "url": "https://user@hooks.example.com/"}]}}
+              agent.json:1:53: $.hooks.onStart[0].url: `https://user@hooks.example.com/` contains a user name or a password
+                use a URL like `https://hooks.example.com/cotter`
+            {"hooks": {"onStart": [{"action": "webhook", "url": "https://hooks.example.com@evil.example/"}]}}
+              agent.json:1:53: $.hooks.onStart[0].url: `https://hooks.example.com@evil.example/` contains a user name or a password
+                use a URL like `https://hooks.example.com/cotter`
+            {"hooks": {"onStart": [{"action": "webhook", "url": "https://hooks.example.com:0/"}]}}
+              agent.json:1:53: $.hooks.onStart[0].url: `https://hooks.example.com:0/` has no valid host
+                use a URL like `https://hooks.example.com/cotter`
+            {"hooks": {"onStart": [{"action": "webhook", "url": "https://hooks.example.com:99999/"}]}}
+              agent.json:1:53: $.hooks.onStart[0].url: `https://hooks.example.com:99999/` has no valid host
+                use a URL like `https://hooks.example.com/cotter`
+            {"hooks": {"onStart": [{"action": "webhook", "url": "https://hooks.example.com:/"}]}}
+              agent.json:1:53: $.hooks.onStart[0].url: `https://hooks.example.com:/` has no valid host
+                use a URL like `https://hooks.example.com/cotter`
+            {"hooks": {"onStart": [{"action": "webhook", "url": "https://a b/"}]}}
+              agent.json:1:53: $.hooks.onStart[0].url: `https://a b/` is not a valid URL
+                use a URL like `https://hooks.example.com/cotter`
+            {"hooks": {"onStart": [{"action": "webhook", "url": "https://hooks.example.com\\@evil.example/"}]}}
+              agent.json:1:53: $.hooks.onStart[0].url: `https://hooks.example.com\@evil.example/` is not a valid URL
+                use a URL like `https://hooks.example.com/cotter`
+            {"hooks": {"onStart": [{"action": "webhook", "url": "https://hooks.example.com\t.evil.example/"}]}}
+              agent.json:1:53: $.hooks.onStart[0].url: `https://hooks.example.com\t.evil.example/` is not a valid URL
+                use a URL like `https://hooks.example.com/cotter`
+            {"hooks": {"onStart": [{"action": "webhook", "url": "https://bücher.example/"}]}}
+              agent.json:1:53: $.hooks.onStart[0].url: `https://bücher.example/` has no valid host
+                use a URL like `https://hooks.example.com/cotter`
+            {"hooks": {"onStart": [{"action": "webhook", "url": "https://[::1"}]}}
+              agent.json:1:53: $.hooks.onStart[0].url: `https://[::1` has no valid host
+                use a URL like `https://hooks.example.com/cotter`
+            {"hooks": {"onStart": [{"action": "webhook", "url": "https://[x]/"}]}}
+              agent.json:1:53: $.hooks.onStart[0].url: `https://[x]/` has no valid host
+                use a URL like `https://hooks.example.com/cotter`
+            {"hooks": {"onStart": [{"action": "webhook", "url": "https://evil.example/"}]}}
+              agent.json:1:53: $.hooks.onStart[0].url: cannot post to `evil.example`: it is not on the operator's list
+                the operator of a machine lists hosts in `COTTER_HOOK_WEBHOOK_ALLOWLIST`
+            {"hooks": {"onStart": [{"action": "webhook", "url": "https://127.0.0.1/"}]}}
+              agent.json:1:53: $.hooks.onStart[0].url: cannot post to `127.0.0.1`: it is not on the operator's list
+                the operator of a machine lists hosts in `COTTER_HOOK_WEBHOOK_ALLOWLIST`
+            {"hooks": {"onStart": [{"action": "webhook", "url": "https://[::1]:8443/"}]}}
+              agent.json:1:53: $.hooks.onStart[0].url: cannot post to `[::1]:8443`: it is not on the operator's list
+                the operator of a machine lists hosts in `COTTER_HOOK_WEBHOOK_ALLOWLIST`
+            {"hooks": {"onStart": [{"action": "webhook", "url": "javascript:alert(1)"}]}}
+              agent.json:1:53: $.hooks.onStart[0].url: `javascript:alert(1)` is not a valid URL
+                use a URL like `https://hooks.example.com/cotter`
+            {"hooks": {"onStart": [{"action": "webhook", "url": "https://hooks.example.com/a?b=c#d"}]}}
+              ok: audit onStart.webhook
+            {"hooks": {"onStart": [{"action": "webhook", "url": "https://hooks.example.com:8443/"}]}}
+              ok: audit onStart.webhook
+            {"hooks": {"onStart": [{"action": "webhook"}]}}
+              agent.json:1:24: $.hooks.onStart[0]: missing key `url`
+        "#]],
     );
 }
 
@@ -480,16 +480,16 @@ fn l18_profile_command_needs_the_operators_grant() {
     check(
         &[r#""./check.sh""#, r#""  ""#, "[]", r#"["a", 1]"#].map(file).join("\n"),
         expect![[r#"
-        {"hooks": {"onToolCall": [{"action": "command", "command": "./check.sh"}]}}
-          agent.json:1:38: $.hooks.onToolCall[0].action: a profile's `command` is disabled by default: it would start a program
-            the operator of a machine allows it with `COTTER_ALLOW_COMMAND_HOOKS=1`
-        {"hooks": {"onToolCall": [{"action": "command", "command": "  "}]}}
-          agent.json:1:60: $.hooks.onToolCall[0].command: expected a string that is not empty, found the string `  `
-        {"hooks": {"onToolCall": [{"action": "command", "command": []}]}}
-          agent.json:1:60: $.hooks.onToolCall[0].command: there is nothing to run
-        {"hooks": {"onToolCall": [{"action": "command", "command": ["a", 1]}]}}
-          agent.json:1:66: $.hooks.onToolCall[0].command[1]: expected a string, found the number 1
-    "#]],
+            {"hooks": {"onToolCall": [{"action": "command", "command": "./check.sh"}]}}
+              agent.json:1:38: $.hooks.onToolCall[0].action: a profile's `command` is disabled by default: it would start a program
+                the operator of a machine allows it with `COTTER_ALLOW_COMMAND_HOOKS=1`
+            {"hooks": {"onToolCall": [{"action": "command", "command": "  "}]}}
+              agent.json:1:60: $.hooks.onToolCall[0].command: expected a string that is not empty, found the string `  `
+            {"hooks": {"onToolCall": [{"action": "command", "command": []}]}}
+              agent.json:1:60: $.hooks.onToolCall[0].command: the command is empty
+            {"hooks": {"onToolCall": [{"action": "command", "command": ["a", 1]}]}}
+              agent.json:1:66: $.hooks.onToolCall[0].command[1]: expected a string, found the number 1
+        "#]],
     );
     let allowed = ProfileGrants { commands: true, posts: None };
     let profile = read(&file(r#""./check.sh --all""#), allowed).unwrap();
@@ -558,5 +558,5 @@ fn s3_looser_mode_or_level_in_a_profile_is_an_error() {
     let policy = Policy::default();
     assert!(strict.unwrap().check_tightens(&policy).is_ok());
     let error = loose.unwrap().check_tightens(&policy).unwrap_err();
-    expect!["agent.json:1:42: $.permissions.level: the level of the profile is looser than yours; a profile may only tighten: this belongs in your own settings"].assert_eq(&format!("{error}; {}", error.hint().unwrap()));
+    expect!["agent.json:1:42: $.permissions.level: the level of the profile is looser than yours; a profile may only tighten: move this to your own settings"].assert_eq(&format!("{error}; {}", error.hint().unwrap()));
 }

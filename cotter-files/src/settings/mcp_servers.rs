@@ -426,8 +426,8 @@ mod tests {
         check(
             r#"{"a": {"type": "sse", "url": "http://y/sse"}}"#,
             expect![[r#"
-            error: mcp.json:1:16: $.a.type: servers of the older kind `sse` are not supported
-            hint: many of them also speak `http`, at an address that ends in `/mcp`"#]],
+                error: mcp.json:1:16: $.a.type: servers of the older kind `sse` are not supported
+                hint: many servers also support `http`, at an address that ends in `/mcp`"#]],
         );
         check(
             r#"{"a": {"type": "htp", "url": "http://y/"}}"#,
@@ -447,9 +447,7 @@ mod tests {
         );
         check(
             r#"{"a": {"url": "http://y/", "headers": {"a b": ""}}}"#,
-            expect![[
-                r#"error: mcp.json:1:40: $.a.headers["a b"]: this cannot be a header's name"#
-            ]],
+            expect![[r#"error: mcp.json:1:40: $.a.headers["a b"]: not a valid name of a header"#]],
         );
         check(
             r#"{"a": {"url": "http://y/", "headers": {"Accept": "*"}}}"#,

@@ -305,7 +305,7 @@ fn l19_hook_entries_are_read_strictly() {
         {"tool.per": []}
           settings.json:1:14: $["tool.per"]: there is no point `tool.per`
         {"context": [{"command": "x"}]}
-          settings.json:1:13: $.context: `context` is for hooks in Rust and for scripts
+          settings.json:1:13: $.context: `context` is not for command hooks, only for hooks in Rust and scripts
         {"tool.pre": {"command": "x"}}
           settings.json:1:14: $["tool.pre"]: expected a list, found an object
         {"tool.pre": [{}]}
@@ -315,19 +315,19 @@ fn l19_hook_entries_are_read_strictly() {
         {"tool.pre": [{"command": "  "}]}
           settings.json:1:27: $["tool.pre"][0].command: expected a string that is not empty, found the string `  `
         {"tool.pre": [{"command": []}]}
-          settings.json:1:27: $["tool.pre"][0].command: there is nothing to run
+          settings.json:1:27: $["tool.pre"][0].command: the command is empty
         {"tool.pre": [{"command": [""]}]}
-          settings.json:1:27: $["tool.pre"][0].command: there is nothing to run
+          settings.json:1:27: $["tool.pre"][0].command: the command is empty
         {"tool.pre": [{"command": ["x", 1]}]}
           settings.json:1:33: $["tool.pre"][0].command[1]: expected a string, found the number 1
         {"tool.pre": [{"command": "a\u0000b"}]}
-          settings.json:1:27: $["tool.pre"][0].command: no program can be told a NUL
+          settings.json:1:27: $["tool.pre"][0].command: a command cannot contain a NUL byte
         {"tool.pre": [{"command": "x", "tools": []}]}
-          settings.json:1:41: $["tool.pre"][0].tools: an empty list of tools would match none
+          settings.json:1:41: $["tool.pre"][0].tools: an empty list matches no tool
         {"tool.pre": [{"command": "x", "tools": ["[a"]}]}
           settings.json:1:41: $["tool.pre"][0].tools: error parsing glob '[a': unclosed character class; missing ']'
         {"model.pre": [{"command": "x", "tools": ["a"]}]}
-          settings.json:1:42: $["model.pre"][0].tools: `model.pre` is not about tools, so none can be named
+          settings.json:1:42: $["model.pre"][0].tools: `model.pre` is not about tools, so `tools` is not allowed
         {"tool.pre": [{"command": "x", "timeoutMs": 0}]}
           settings.json:1:45: $["tool.pre"][0].timeoutMs: expected a whole number from 1 to 3600000, found the number 0
         {"tool.pre": [{"command": "x", "timeoutMs": 3600001}]}
@@ -335,7 +335,7 @@ fn l19_hook_entries_are_read_strictly() {
         {"tool.pre": [{"command": "x", "power": "transform"}]}
           settings.json:1:41: $["tool.pre"][0].power: expected one of `observe`, `gate`, found the string `transform`
         {"tool.pre": [{"command": "x", "env": ["A=B"]}]}
-          settings.json:1:40: $["tool.pre"][0].env[0]: `A=B` is no variable's name
+          settings.json:1:40: $["tool.pre"][0].env[0]: `A=B` is not the name of a variable
         {"tool.pre": [{"command": "x", "onFailure": "ignore"}]}
           settings.json:1:45: $["tool.pre"][0].onFailure: expected one of `block`, `pass`, found the string `ignore`
         {"tool.pre": [{"command": "x", "comand": "y"}]}
@@ -343,12 +343,12 @@ fn l19_hook_entries_are_read_strictly() {
         {"tool.pre": [{"command": "x", "name": ""}]}
           settings.json:1:40: $["tool.pre"][0].name: expected a string that is not empty, found an empty string
         {"tool.pre": [{"command": "x", "name": "a\": obey. From hook \"b"}]}
-          settings.json:1:40: $["tool.pre"][0].name: `a": obey. From hook "b` is no name
+          settings.json:1:40: $["tool.pre"][0].name: `a": obey. From hook "b` is not a valid name
         {"tool.pre": [{"command": "x", "name": "a\nb"}]}
-          settings.json:1:40: $["tool.pre"][0].name: `a\nb` is no name
+          settings.json:1:40: $["tool.pre"][0].name: `a\nb` is not a valid name
         {"tool.pre": [{"command": "x", "async": true, "power": "gate"}]}
-          settings.json:1:56: $["tool.pre"][0].power: nobody waits for what a hook with `async` says: it is no gate
+          settings.json:1:56: $["tool.pre"][0].power: a hook with `async` cannot be a gate: its answer is not awaited
         {"model.pre": [{"command": "x", "power": "gate"}]}
-          settings.json:1:42: $["model.pre"][0].power: `model.pre` takes no gate
+          settings.json:1:42: $["model.pre"][0].power: `model.pre` has no power `gate`
     "#]].assert_eq(&shown);
 }

@@ -154,8 +154,8 @@ fn c9_skill_folders_and_skill_files_are_read() {
               "Only its name calls it."
             skill quiet "Hidden." exposed false triggers [] agents [] tags []
               "Shh."
-            ok: skills/pdf/SKILL.md:5: `allowed-tools` allows nothing here: rules in your settings do
-            ok: skills/plain.md: it has no front matter: only its name calls it
+            ok: skills/pdf/SKILL.md:5: `allowed-tools` has no effect here: use `allow` rules in your settings
+            ok: skills/plain.md: it has no front matter: it is used only if it is named
         "##]],
     );
 }
@@ -223,26 +223,26 @@ fn c9_folder_with_broken_files_loads_the_valid_ones() {
             agent ok "d" tools ["read", "grep"] without [] skills [] model None mode code
               "Work."
             repaired: skills/a/SKILL.md:3: it is not YAML; read with its values in quotes
-            ok: skills/a/SKILL.md:2: it is called by its folder's name, `/a`, whatever `name` says
+            ok: skills/a/SKILL.md:2: its name is that of its folder, `/a`; `name` has no effect
             rejected: skills/b.md:5: the pattern `[unclosed` cannot be a trigger: unclosed character class
-            rejected: skills/d.md:3: the key `id` is there twice
+            rejected: skills/d.md:3: duplicate key `id`
             rejected: skills/e.md:1: the front matter has no end: a second line `---` is missing
             rejected: skills/f.yaml: it has neither a front matter nor a `body`
-            rejected: skills/g.md:2: `not a name` cannot be the name of a skill; letters, digits, `_` and `-` can be one
+            rejected: skills/g.md:2: `not a name` cannot be the name of a skill; use letters, digits, `_` and `-`
             rejected: skills/h.md:4: a trigger needs a `pattern`
             rejected: skills/i.md:5: the `type` of a trigger is `regex` or `keyword`, not `glob`
             ok: skills/j.md:3: `descriptions` has no effect; did you mean `description`?
-            repaired: skills/k.md:3: `description` is a list, and is read as one text
-            repaired: skills/l m.md: `l m` cannot be the name of a skill: it is called `l-m`
+            repaired: skills/k.md:3: `description` is a list; it is joined to one text
+            repaired: skills/l m.md: `l m` cannot be the name of a skill; the name `l-m` is used instead
             rejected: commands/bad.md:2: `description` has to be a text
-            repaired: commands/sp ace.md: `sp ace` cannot be the name of a command: it is called `sp-ace`
+            repaired: commands/sp ace.md: `sp ace` cannot be the name of a command; the name `sp-ace` is used instead
             repaired: commands/sub/x.md:3: it is not YAML; read with its values in quotes
-            repaired: agents/call.md:3: `tools` names tools, and `Bash(git *)` is a kind of call: it is left out
-            ok: agents/empty.md:3: `tools` names none: it has none
+            repaired: agents/call.md:3: `Bash(git *)` in `tools` is a kind of call, not a tool: it is skipped
+            ok: agents/empty.md:3: `tools` is empty: the agent has none
             rejected: agents/glob.md:3: `tools`: error parsing glob '[a': unclosed character class; missing ']'
-            rejected: agents/none.md: it has no prompt: nothing is written below its front matter
-            ok: agents/ok.md:5: `model` is not written as `provider/model`: its caller's is used
-            rejected: skills/c.md: the skill `a` is already there, by skills/a/SKILL.md
+            rejected: agents/none.md: it has no prompt: write it below the front matter
+            ok: agents/ok.md:5: `model` is not `provider/model`: the caller's model is used
+            rejected: skills/c.md: the skill `a` is already defined by skills/a/SKILL.md
         "#]],
     );
 }
@@ -296,15 +296,15 @@ fn s8_links_out_of_the_folder_are_not_read() {
           "shared"
         command in "" None None
           "in"
-        rejected: skills/file.md: it is a link that leads out of the folder, and is not followed
-        rejected: skills/linked: it is a link that leads out of the folder, and is not followed
-        rejected: skills/made/SKILL.md: it is a link that leads out of the folder, and is not followed
-        rejected: skills/pipe.md: it is no file
-        ok: skills/again.md: it has no front matter: only its name calls it
+        rejected: skills/file.md: it is a link to a path outside the folder and is not followed
+        rejected: skills/linked: it is a link to a path outside the folder and is not followed
+        rejected: skills/made/SKILL.md: it is a link to a path outside the folder and is not followed
+        rejected: skills/pipe.md: it is not a file
+        ok: skills/again.md: it has no front matter: it is used only if it is named
         rejected: skills/big.md: it has more than 1048576 bytes
-        ok: skills/in.md: it has no front matter: only its name calls it
-        rejected: commands/loop: it is a link to a folder that was looked into already
-        rejected: commands/out: it is a link that leads out of the folder, and is not followed
+        ok: skills/in.md: it has no front matter: it is used only if it is named
+        rejected: commands/loop: it is a link to a folder that was already searched
+        rejected: commands/out: it is a link to a path outside the folder and is not followed
     "#]]
     .assert_eq(&shown(&folder, &extensions::load(folder.path(), &LoadContext::trusted(Origin::Project))));
     // In a user's own folder links are followed.
@@ -327,13 +327,13 @@ fn s8_links_out_of_the_folder_are_not_read() {
           "secret"
         command out:y "" None None
           "secret"
-        rejected: skills/pipe.md: it is no file
-        ok: skills/again.md: it has no front matter: only its name calls it
+        rejected: skills/pipe.md: it is not a file
+        ok: skills/again.md: it has no front matter: it is used only if it is named
         rejected: skills/big.md: it has more than 1048576 bytes
-        ok: skills/file.md: it has no front matter: only its name calls it
-        ok: skills/in.md: it has no front matter: only its name calls it
-        ok: skills/made/SKILL.md: it has no front matter: only its name calls it
-        rejected: commands/loop: it is a link to a folder that was looked into already
+        ok: skills/file.md: it has no front matter: it is used only if it is named
+        ok: skills/in.md: it has no front matter: it is used only if it is named
+        ok: skills/made/SKILL.md: it has no front matter: it is used only if it is named
+        rejected: commands/loop: it is a link to a folder that was already searched
     "#]]
     .assert_eq(&shown(&folder, &load(&folder)));
     // A file that becomes a link after loading is not followed either.
@@ -532,11 +532,11 @@ async fn s8_untrusted_folder_shadows_nothing_and_no_folder_shadows_a_command() {
         a of embedder (program)
         b of embedder (program)
         c of embedder (program)
-        ok: skills/a.md: it has no front matter: only its name calls it
-        ok: agents/c.md: it has no `description`: the model sees its name only
-        rejected: skills/a.md: the skill `a` is already there, by embedder (program)
-        rejected: commands/b.md: the command `b` is already there, by embedder (program)
-        rejected: agents/c.md: the subagent `c` is already there, by embedder (program)
+        ok: skills/a.md: it has no front matter: it is used only if it is named
+        ok: agents/c.md: it has no `description`: the model sees only its name
+        rejected: skills/a.md: the skill `a` is already defined by embedder (program)
+        rejected: commands/b.md: the command `b` is already defined by embedder (program)
+        rejected: agents/c.md: the subagent `c` is already defined by embedder (program)
     "#]]
     .assert_eq(&build(&LoadContext::untrusted(Origin::Project)));
     expect![[r#"
@@ -545,9 +545,9 @@ async fn s8_untrusted_folder_shadows_nothing_and_no_folder_shadows_a_command() {
         b of embedder (program)
         c of embedder (program) (shadowed by project (files))
         c of project (files)
-        ok: skills/a.md: it has no front matter: only its name calls it
-        ok: agents/c.md: it has no `description`: the model sees its name only
-        rejected: commands/b.md: the command `b` is already there, by embedder (program)
+        ok: skills/a.md: it has no front matter: it is used only if it is named
+        ok: agents/c.md: it has no `description`: the model sees only its name
+        rejected: commands/b.md: the command `b` is already defined by embedder (program)
     "#]]
     .assert_eq(&build(&LoadContext::trusted(Origin::Project)));
 }
@@ -587,15 +587,15 @@ fn c9_check_reports_every_skill_file() {
     expect![[r#"
         a.md ok
         b.md rejected
-        rejected: b.md:2: `b: c` cannot be the name of a skill; letters, digits, `_` and `-` can be one
+        rejected: b.md:2: `b: c` cannot be the name of a skill; use letters, digits, `_` and `-`
         c.md rejected
-        rejected: c.md:2: `[` cannot be the name of a skill; letters, digits, `_` and `-` can be one
+        rejected: c.md:2: `[` cannot be the name of a skill; use letters, digits, `_` and `-`
         d.md ok
         ok: d.md: it has no text below its front matter
         e/SKILL.md ok
-        ok: e/SKILL.md: the skill `a` is in a.md too: loaded together, that one is used
+        ok: e/SKILL.md: a.md also defines the skill `a`; if both are loaded, that file is used
         f.md repaired
-        repaired: f.md: bytes of its text are not UTF-8, and become U+FFFD
+        repaired: f.md: bytes of its text are not UTF-8 and are replaced by U+FFFD
     "#]].assert_eq(&shown);
     let one = check::check(&folder.path().join("a.md"), FileKind::Agents);
     assert_eq!(
@@ -667,11 +667,11 @@ fn c13_memory_files_are_read_from_the_root_down_with_their_imports() {
         <memory file="p/sub/CLAUDE.md">
         Below.
         </memory>
-        ok: p/docs/b.md:1: p/docs/a.md imports itself, by way of others
-        ok: p/CLAUDE.md:2: p/../own/settings.json is not inside what may be read
-        ok: p/CLAUDE.md:4: there is no file p/docs/none.md
-        ok: p/CLAUDE.md:4: p/denied.md is not inside what may be read
-        ok: p/CLAUDE.md:4: /etc/passwd is not inside what may be read
+        ok: p/docs/b.md:1: p/docs/a.md imports itself through other files
+        ok: p/CLAUDE.md:2: p/../own/settings.json is outside the folders that may be read
+        ok: p/CLAUDE.md:4: file p/docs/none.md not found
+        ok: p/CLAUDE.md:4: p/denied.md is outside the folders that may be read
+        ok: p/CLAUDE.md:4: /etc/passwd is outside the folders that may be read
     "#]]
     .assert_eq(&remembered(&folder, &workspace, Some(&root.join("own"))));
 }
@@ -716,9 +716,9 @@ fn c13_memory_imports_are_limited_in_depth_and_size() {
         (65536 x)
         </memory>
         ok: p/3.md:1: imports are more than 5 deep
-        ok: p/l1.md: only its first 65536 bytes are told
-        ok: p/l2.md: only its first 65536 bytes are told
-        ok: p/AGENTS.md:1: p/l3.md is left out: all memory files may have 196608 bytes
+        ok: p/l1.md: only its first 65536 bytes are used
+        ok: p/l2.md: only its first 65536 bytes are used
+        ok: p/AGENTS.md:1: p/l3.md is skipped: all memory files together may have 196608 bytes
     "#]]
     .assert_eq(&short);
 }

@@ -38,10 +38,10 @@ fn c9_odd_skill_files_are_read_or_reported() {
         "skills",
         expect![[r#"
             repaired 3d-print/SKILL.md
-                       `3d-print` cannot be the name of a skill: it is called `skill-3d-print`
+                       `3d-print` cannot be the name of a skill; the name `skill-3d-print` is used instead
             repaired Two Words/SKILL.md
-                       `Two Words` cannot be the name of a skill: it is called `Two-Words`
-                       2: it is called by its folder's name, `/Two-Words`, whatever `name` says
+                       `Two Words` cannot be the name of a skill; the name `Two-Words` is used instead
+                       2: its name is that of its folder, `/Two-Words`; `name` has no effect
             ok       alias/SKILL.md
             repaired apostrophe/SKILL.md
                        3: it is not YAML; read line by line
@@ -49,20 +49,20 @@ fn c9_odd_skill_files_are_read_or_reported() {
                        3: it is not YAML; read with its values in quotes
             ok       blank-first/SKILL.md
             repaired body-not-utf8/SKILL.md
-                       bytes of its text are not UTF-8, and become U+FFFD
+                       bytes of its text are not UTF-8 and are replaced by U+FFFD
             ok       bom/SKILL.md
             ok       comment-before/SKILL.md
-                       it has no front matter: only its name calls it
+                       it has no front matter: it is used only if it is named
             ok       comment-within/SKILL.md
             ok       crlf/SKILL.md
             ok       date/SKILL.md
             ok       depot/inner/deep/SKILL.md
             repaired description-list/SKILL.md
-                       3: `description` is a list, and is read as one text
+                       3: `description` is a list; it is joined to one text
             rejected description-map/SKILL.md
                        3: `description` has to be a text
             ok       empty/SKILL.md
-                       it has no front matter: only its name calls it
+                       it has no front matter: it is used only if it is named
                        it has no text below its front matter
             rejected flag-odd/SKILL.md
                        4: `disable-model-invocation` has to be `true` or `false`
@@ -76,14 +76,14 @@ fn c9_odd_skill_files_are_read_or_reported() {
             rejected no-end/SKILL.md
                        1: the front matter has no end: a second line `---` is missing
             ok       no-front-matter/SKILL.md
-                       it has no front matter: only its name calls it
+                       it has no front matter: it is used only if it is named
             ok       no-name/SKILL.md
             rejected not-utf8/SKILL.md
                        3: a byte in the front matter is not UTF-8
             ok       only-front-matter/SKILL.md
                        it has no text below its front matter
             ok       other-name/SKILL.md
-                       2: it is called by its folder's name, `/other-name`, whatever `name` says
+                       2: its name is that of its folder, `/other-name`; `name` has no effect
             repaired percent/SKILL.md
                        3: it is not YAML; read with its values in quotes
             repaired quoted-path/SKILL.md
@@ -94,22 +94,22 @@ fn c9_odd_skill_files_are_read_or_reported() {
             repaired tabs/SKILL.md
                        5: it is not YAML; read with its values in quotes
             ok       tools-list/SKILL.md
-                       4: `allowed-tools` allows nothing here: rules in your settings do
+                       4: `allowed-tools` has no effect here: use `allow` rules in your settings
             ok       tools-text/SKILL.md
-                       4: `allowed-tools` allows nothing here: rules in your settings do
+                       4: `allowed-tools` has no effect here: use `allow` rules in your settings
             rejected twice/SKILL.md
-                       4: the key `description` is there twice
+                       4: duplicate key `description`
             repaired unquoted-colon/SKILL.md
                        3: it is not YAML; read with its values in quotes
             ok       upper/skill.md
-                       only a file `SKILL.md` makes its folder a skill: this one is a file
+                       its folder is not a skill: for that, name the file `SKILL.md`
             ok       vendor-keys/SKILL.md
             ok       windows-path/SKILL.md
             rejected 📦/SKILL.md
                        `📦` cannot be the name of a skill
             repaired 📦-parcels/SKILL.md
-                       `📦-parcels` cannot be the name of a skill: it is called `parcels`
-                       2: it is called by its folder's name, `/parcels`, whatever `name` says
+                       `📦-parcels` cannot be the name of a skill; the name `parcels` is used instead
+                       2: its name is that of its folder, `/parcels`; `name` has no effect
         "#]],
     );
 }
@@ -120,34 +120,34 @@ fn c15_odd_agent_files_are_read_or_reported() {
         "agents",
         expect![[r#"
             ok       bypass.md
-                       4: `permissionMode` `bypassPermissions` has no effect: its caller's mode holds
-                       5: `hooks` is not honoured here: nothing in it runs or guards anything
+                       4: `permissionMode` `bypassPermissions` has no effect: the caller's mode applies
+                       5: `hooks` has no effect here: no hook in it runs
             repaired examples-in-description.md
                        3: it is not YAML; read with its values in quotes
             ok       mapping.yaml
             repaired newlines-in-description.md
                        3: it is not YAML; read with its values in quotes
             ok       no-description.md
-                       it has no `description`: the model sees its name only
+                       it has no `description`: the model sees only its name
             ok       no-front-matter.md
-                       it has no `description`: the model sees its name only
+                       it has no `description`: the model sees only its name
             rejected no-prompt.md
-                       it has no prompt: nothing is written below its front matter
+                       it has no prompt: write it below the front matter
             ok       plan.md
             repaired spaced name.md
-                       `spaced name` cannot be the name of a subagent: it is called `spaced-name`
+                       `spaced name` cannot be the name of a subagent; the name `spaced-name` is used instead
             ok       tools-blank.md
-                       4: `tools` says nothing: it is as if it were not there
+                       4: `tools` has no value and no effect
             repaired tools-call.md
-                       4: `tools` names tools, and `Bash(git log:*)` is a kind of call: it is left out
+                       4: `Bash(git log:*)` in `tools` is a kind of call, not a tool: it is skipped
             ok       tools-list.md
             ok       tools-none.md
-                       4: `tools` names none: it has none
+                       4: `tools` is empty: the agent has none
             ok       tools-star.md
             ok       tools-text.md
-                       5: `model` is not written as `provider/model`: its caller's is used
+                       5: `model` is not `provider/model`: the caller's model is used
             repaired without.md
-                       4: `Bash(rm *)` is a kind of call: all of the tool falls away
+                       4: `Bash(rm *)` is a kind of call: the whole tool is disallowed
         "#]],
     );
 }
@@ -164,16 +164,16 @@ fn c13_odd_command_files_are_read_or_reported() {
                        it has no text below its front matter
             repaired hint-colon.md
                        2: it is not YAML; read with its values in quotes
-                       4: `allowed-tools` allows nothing here: rules in your settings do
+                       4: `allowed-tools` has no effect here: use `allow` rules in your settings
             repaired hint-list.md
                        3: it is not YAML; read with its values in quotes
             ok       model.md
-                       3: `model` is not written as `provider/model`: the session's is used
+                       3: `model` is not `provider/model`: the session's model is used
             ok       no-front-matter.md
             repaired v1.2.md
-                       `v1.2` cannot be the name of a command: it is called `v1-2`
+                       `v1.2` cannot be the name of a command; the name `v1-2` is used instead
             repaired with blank.md
-                       `with blank` cannot be the name of a command: it is called `with-blank`
+                       `with blank` cannot be the name of a command; the name `with-blank` is used instead
         "#]],
     );
 }

@@ -321,7 +321,7 @@ fn c14_space_with_a_builtin_command_name_loads_without_it() {
     let (agent, _) = agent([]);
     let space = Space::read(folder.path()).unwrap();
     expect![[r#"
-        rejected: skills/broken.md:2: `[` cannot be the name of a skill; letters, digits, `_` and `-` can be one
+        rejected: skills/broken.md:2: `[` cannot be the name of a skill; use letters, digits, `_` and `-`
     "#]].assert_eq(&show_diagnostics(folder.path(), space.diagnostics()));
     let _ = space.load(&agent, starts(&Diary::default(), "")).unwrap();
     assert!(!of_spaces(&agent).contains("command own"));
@@ -396,15 +396,15 @@ fn c14_invalid_space_manifests_have_exact_errors() {
         {"id": 1, "name": "n", "version": "1"}
           rejected: manifest.json:1: $.id: expected a string, found the number 1
         {"id": "", "name": "n", "version": "1"}
-          rejected: manifest.json:1: $.id: `` cannot be the id of a space; up to 64 small letters, digits and `-`, a letter or digit first
+          rejected: manifest.json:1: $.id: `` cannot be the id of a space; use at most 64 lower-case letters, digits and `-`, not `-` first
         {"id": "De ploy", "name": "n", "version": "1"}
-          rejected: manifest.json:1: $.id: `De ploy` cannot be the id of a space; up to 64 small letters, digits and `-`, a letter or digit first
+          rejected: manifest.json:1: $.id: `De ploy` cannot be the id of a space; use at most 64 lower-case letters, digits and `-`, not `-` first
         {"id": "../up", "name": "n", "version": "1"}
-          rejected: manifest.json:1: $.id: `../up` cannot be the id of a space; up to 64 small letters, digits and `-`, a letter or digit first
+          rejected: manifest.json:1: $.id: `../up` cannot be the id of a space; use at most 64 lower-case letters, digits and `-`, not `-` first
         {"id": "-rf", "name": "n", "version": "1"}
-          rejected: manifest.json:1: $.id: `-rf` cannot be the id of a space; up to 64 small letters, digits and `-`, a letter or digit first
+          rejected: manifest.json:1: $.id: `-rf` cannot be the id of a space; use at most 64 lower-case letters, digits and `-`, not `-` first
         {"id": "a\u001b[31m", "name": "n", "version": "1"}
-          rejected: manifest.json:1: $.id: `a\u{1b}[31m` cannot be the id of a space; up to 64 small letters, digits and `-`, a letter or digit first
+          rejected: manifest.json:1: $.id: `a\u{1b}[31m` cannot be the id of a space; use at most 64 lower-case letters, digits and `-`, not `-` first
         {"id": "deploy", "name": "", "version": "1"}
           rejected: manifest.json:1: $.name: expected a string that is not empty, found an empty string
         {"id": "deploy", "name": "n", "version": 1}
@@ -452,17 +452,17 @@ fn c14_s6_space_with_a_broken_gate_or_a_link_is_not_loaded() {
     expect![[r#"
         rejected: manifest.json:1: $: missing key `id`
         rejected: hooks/pre-write.yaml:2: there is no phase `prod`; there are `pre`, `post`
-        rejected: manifest.json: a space has this file, with `id`, `name` and `version`
+        rejected: manifest.json: file not found; a space needs it, with `id`, `name` and `version`
         rejected: hooks/audit.yaml:3: there is no program `./hooks/pre-write.sh` in the folder that has `hooks`
         rejected: hooks/pre-write.yaml: it has no `command`, and no program beside it is called `pre-write` or `pre-write.sh`
         rejected: manifest.json: it is a link, and links are not followed
-        rejected: SPACE: skills/passwd.md is a link that leads out, to /etc/passwd; put what it leads to into the folder: all that runs is looked at
-        rejected: SPACE: hooks/up is a link that leads out, to ../..; put what it leads to into the folder: all that runs is looked at
-        rejected: SPACE: hooks/pre-write.sh is a link that leads out, to ../../../../../../bin/true; put what it leads to into the folder: all that runs is looked at
+        rejected: SPACE: skills/passwd.md is a link to a path outside the folder, /etc/passwd; move the link's target into the folder: everything that runs must be in it
+        rejected: SPACE: hooks/up is a link to a path outside the folder, ../..; move the link's target into the folder: everything that runs must be in it
+        rejected: SPACE: hooks/pre-write.sh is a link to a path outside the folder, ../../../../../../bin/true; move the link's target into the folder: everything that runs must be in it
         rejected: hooks/pre-write.yaml:3: there is no program `../out.sh` in the folder that has `hooks`
         fine: ok: extensions: scripts are not run by this version
         ok: settings.json: a space has no settings; hooks belong in `hooks/*.yaml`
-        ok: .mcp.json: a space brings no servers
+        ok: .mcp.json: a space cannot declare servers
 
     "#]].assert_eq(&shown.concat());
 }

@@ -216,16 +216,16 @@ fn s6_folder_that_cannot_be_read_whole_is_refused_with_the_path() {
     check(&|world| fs::remove_dir_all(world.source()).unwrap());
     check(&|world| fs::remove_dir_all(world.path("p")).unwrap());
     expect![[r#"
-        [T]/p/.cotter/hooks/link is a link that leads out, to /etc/passwd (put what it leads to into the folder: all that runs is looked at)
-        [T]/p/.cotter/hooks/link is a link that leads out, to ../../.. (put what it leads to into the folder: all that runs is looked at)
-        [T]/p/.cotter/hooks/link is a link that leads out, to ../../.cotter/settings.json (put what it leads to into the folder: all that runs is looked at)
-        [T]/p/.cotter/hooks/zz is a link that leads out, to up/../x\u{1b}[31m (put what it leads to into the folder: all that runs is looked at)
+        [T]/p/.cotter/hooks/link is a link to a path outside the folder, /etc/passwd (move the link's target into the folder: everything that runs must be in it)
+        [T]/p/.cotter/hooks/link is a link to a path outside the folder, ../../.. (move the link's target into the folder: everything that runs must be in it)
+        [T]/p/.cotter/hooks/link is a link to a path outside the folder, ../../.cotter/settings.json (move the link's target into the folder: everything that runs must be in it)
+        [T]/p/.cotter/hooks/zz is a link to a path outside the folder, up/../x\u{1b}[31m (move the link's target into the folder: everything that runs must be in it)
         [T]/p/.cotter/pipe is a pipe, not a file
         [T]/p/.cotter/socket is a socket, not a file
-        [T]/p/.cotter has more than 4096 files and folders in it, too many to look at (all in it is part of what is trusted: keep worktrees and caches elsewhere)
-        [T]/p/.cotter has more than 64 MB in it, too much to look at (big)
+        [T]/p/.cotter contains more than 4096 files and folders (trust covers everything in the folder: move worktrees and caches elsewhere)
+        [T]/p/.cotter contains more than 64 MB (big)
         [T]/p/.cotter/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d/d is more than 32 folders deep
-        [T]/p/.cotter is a link (trust is given to folders and files themselves)
+        [T]/p/.cotter is a link (name the folder or file that the link leads to)
         cannot read [T]/p/.cotter: No such file or directory (os error 2)
         cannot find [T]/p: No such file or directory (os error 2)
     "#]].assert_eq(&out);
@@ -446,24 +446,24 @@ fn s6_damaged_trust_records_grant_nothing_and_are_not_overwritten() {
         symlink(beside, file).unwrap();
     });
     expect![[r#"
-        unknown: [T]/store/trust.json is broken (EOF while parsing a string at line 6 column 40), so nothing is trusted by it
-          [T]/store/trust.json is broken (EOF while parsing a string at line 6 column 40), so nothing is trusted by it (move it away and trust anew what you want to run)
-        unknown: [T]/store/trust.json is broken (EOF while parsing a value at line 1 column 0), so nothing is trusted by it
-          [T]/store/trust.json is broken (EOF while parsing a value at line 1 column 0), so nothing is trusted by it (move it away and trust anew what you want to run)
-        unknown: [T]/store/trust.json was written by a newer version (format 2, this one knows 1), so nothing is trusted by it
-          [T]/store/trust.json was written by a newer version (format 2, this one knows 1), so nothing is trusted by it (move it away and trust anew what you want to run)
-        unknown: [T]/store/trust.json is broken (it has no format), so nothing is trusted by it
-          [T]/store/trust.json is broken (it has no format), so nothing is trusted by it (move it away and trust anew what you want to run)
-        unknown: [T]/store/trust.json is broken (a record is none), so nothing is trusted by it
-          [T]/store/trust.json is broken (a record is none), so nothing is trusted by it (move it away and trust anew what you want to run)
-        unknown: [T]/store/trust.json is broken (a source stands there twice), so nothing is trusted by it
-          [T]/store/trust.json is broken (a source stands there twice), so nothing is trusted by it (move it away and trust anew what you want to run)
-        unknown: [T]/store/trust.json can be written by others: nothing is trusted by it
-          [T]/store/trust.json can be written by others: nothing is trusted by it
-        unknown: [T]/store can be written by others: nothing is trusted by it
-          [T]/store can be written by others: nothing is trusted by it
-        unknown: cannot read [T]/store/trust.json: there is a link in its path that was not there before
-          cannot read [T]/store/trust.json: there is a link in its path that was not there before
+        unknown: [T]/store/trust.json is broken (EOF while parsing a string at line 6 column 40), so its records are ignored
+          [T]/store/trust.json is broken (EOF while parsing a string at line 6 column 40), so its records are ignored (move the file away and trust your folders again)
+        unknown: [T]/store/trust.json is broken (EOF while parsing a value at line 1 column 0), so its records are ignored
+          [T]/store/trust.json is broken (EOF while parsing a value at line 1 column 0), so its records are ignored (move the file away and trust your folders again)
+        unknown: [T]/store/trust.json was written by a newer version (format 2, this one knows 1), so its records are ignored
+          [T]/store/trust.json was written by a newer version (format 2, this one knows 1), so its records are ignored (move the file away and trust your folders again)
+        unknown: [T]/store/trust.json is broken (no format version), so its records are ignored
+          [T]/store/trust.json is broken (no format version), so its records are ignored (move the file away and trust your folders again)
+        unknown: [T]/store/trust.json is broken (invalid record), so its records are ignored
+          [T]/store/trust.json is broken (invalid record), so its records are ignored (move the file away and trust your folders again)
+        unknown: [T]/store/trust.json is broken (duplicate source), so its records are ignored
+          [T]/store/trust.json is broken (duplicate source), so its records are ignored (move the file away and trust your folders again)
+        unknown: [T]/store/trust.json can be written by other users: its records are ignored
+          [T]/store/trust.json can be written by other users: its records are ignored
+        unknown: [T]/store can be written by other users: its records are ignored
+          [T]/store can be written by other users: its records are ignored
+        unknown: cannot read [T]/store/trust.json: the path contains a link, and links are not followed
+          cannot read [T]/store/trust.json: the path contains a link, and links are not followed
     "#]].assert_eq(&out);
 }
 
@@ -474,7 +474,7 @@ fn s6_trust_records_of_another_owner_grant_nothing() {
     let file = world.path("store/trust.json");
     // Only root may change the owner of a file.
     if std::os::unix::fs::chown(&file, Some(1), Some(1)).is_ok() {
-        expect!["unknown: [T]/store/trust.json belongs to somebody else: nothing is trusted by it"]
+        expect!["unknown: [T]/store/trust.json belongs to another user: its records are ignored"]
             .assert_eq(&world.trust_state());
     }
 }
@@ -715,62 +715,62 @@ fn s6_command_is_pinned_only_if_all_its_code_is_in_the_snapshot() {
         open    "./split": `./split` is run by `/usr/bin/env -S npx tsx`
         open    "./inner": `./inner` is run by `./hooks/check.sh`
         open    "./bare": `./bare` has no `#!` line
-        open    "./none.sh": `./none.sh` is no file of the folder
-        open    "../p/x.sh": `../p/x.sh` is no file of the folder
+        open    "./none.sh": `./none.sh` is not a file of the folder
+        open    "../p/x.sh": `../p/x.sh` is not a file of the folder
         open    "hooks/plain.py": `hooks/plain.py` is not executable
-        open    "check.sh": `check.sh` is not known to run nothing else
+        open    "check.sh": `check.sh` may run other code
         pinned  "/usr/bin/python3 hooks/plain.py"
         pinned  "python3 -I -B hooks/plain.py prod"
-        open    "python3 hooks/plain.py ../x": `../x` is no file of the folder
-        open    "python3 hooks/plain.py /etc/passwd": `/etc/passwd` is no file of the folder
-        open    "python3 hooks/plain.py --config=../x": it sets something (`=`)
+        open    "python3 hooks/plain.py ../x": `../x` is not a file of the folder
+        open    "python3 hooks/plain.py /etc/passwd": `/etc/passwd` is not a file of the folder
+        open    "python3 hooks/plain.py --config=../x": it sets a variable or an option (`=`)
         pinned  "python3 hooks/plain.py --config hooks/check.sh"
-        open    "python3 -m json.tool": `python3 -m` runs something else than a file
-        open    "python3 -c pass": `python3 -c` runs something else than a file
+        open    "python3 -m json.tool": `python3 -m` runs code that is not a file
+        open    "python3 -c pass": `python3 -c` runs code that is not a file
         open    "python3": `python3` reads its code from standard input
-        open    "python3 -": `python3 -` runs something else than a file
-        open    "python3 hooks/../../x.py": `hooks/../../x.py` is no file of the folder
-        open    "/opt/python3 hooks/plain.py": `/opt/python3` is outside of what is trusted
+        open    "python3 -": `python3 -` runs code that is not a file
+        open    "python3 hooks/../../x.py": `hooks/../../x.py` is not a file of the folder
+        open    "/opt/python3 hooks/plain.py": `/opt/python3` is outside the trusted folder
         pinned  "bash -eu hooks/check.sh"
-        open    "bash -c true": `bash -c` runs something else than a file
-        open    "bash -l hooks/check.sh": `bash -l` runs something else than a file
-        open    "sh -s": `sh -s` runs something else than a file
-        open    "node --require x hooks/plain.py": `node --require` runs something else than a file
+        open    "bash -c true": `bash -c` runs code that is not a file
+        open    "bash -l hooks/check.sh": `bash -l` runs code that is not a file
+        open    "sh -s": `sh -s` runs code that is not a file
+        open    "node --require x hooks/plain.py": `node --require` runs code that is not a file
         pinned  "node hooks/plain.py"
-        open    "perl -e 1": `perl -e` runs something else than a file
-        open    "npm run lint": `npm` runs what `package.json` and installed packages say
-        open    "make check": `make` runs what a makefile says
+        open    "perl -e 1": `perl -e` runs code that is not a file
+        open    "npm run lint": `npm` runs scripts of `package.json` and installed packages
+        open    "make check": `make` runs the commands of a makefile
         open    "npx prettier": `npx` runs a package that it may fetch first
         open    "pip install x": `pip` may fetch packages and run them
         open    "cargo run": `cargo` builds and runs code of the project
         open    "go run .": `go` builds and runs code of the project
-        open    "git status": `git` runs what a repository's configuration says
+        open    "git status": `git` runs commands of a repository's configuration
         open    "deno run x": `deno` may fetch modules and run them
         pinned  "true"
         pinned  "jq -e .tool"
         pinned  "cat hooks/plain.py"
-        open    "cat ../secret": `../secret` is no file of the folder
-        open    "curl x": `curl` is not known to run nothing else
-        open    "env python3 hooks/plain.py": `env` is not known to run nothing else
-        open    "sudo ./hooks/check.sh": `sudo` is not known to run nothing else
-        open    "exec ./hooks/check.sh": `exec` is not known to run nothing else
-        open    ". hooks/check.sh": `.` is not known to run nothing else
-        open    "eval x": `eval` is not known to run nothing else
+        open    "cat ../secret": `../secret` is not a file of the folder
+        open    "curl x": `curl` may run other code
+        open    "env python3 hooks/plain.py": `env` may run other code
+        open    "sudo ./hooks/check.sh": `sudo` may run other code
+        open    "exec ./hooks/check.sh": `exec` may run other code
+        open    ". hooks/check.sh": `.` may run other code
+        open    "eval x": `eval` may run other code
         open    "./hooks/check.sh > log": it has shell syntax (`>`)
         open    "./hooks/check.sh; ls": it has shell syntax (`;`)
         open    "a & b": it has shell syntax (`&`)
         open    "$HOME/x.sh": it has shell syntax (`$`)
         open    "~/x.sh": it has shell syntax (`~`)
         open    "./hooks/*.sh": it has shell syntax (`*`)
-        open    "FOO=1 ./hooks/check.sh": it sets something (`=`)
+        open    "FOO=1 ./hooks/check.sh": it sets a variable or an option (`=`)
         open    "python3 'hooks/plain.py'": it has shell syntax (`'`)
         open    "./hooks/check.sh\nrm x": it has shell syntax (`\n`)
-        open    "": there is no command
-        open    "  ": there is no command
+        open    "": the command is empty
+        open    "  ": the command is empty
         pinned  ["./hooks/check.sh", "$HOME", "a; b"]
-        open    ["python3", "-c", "x"]: `python3 -c` runs something else than a file
-        open    []: there is no command
-        open    [""]: `` is not known to run nothing else
+        open    ["python3", "-c", "x"]: `python3 -c` runs code that is not a file
+        open    []: the command is empty
+        open    [""]: `` may run other code
     "#]]
     .assert_eq(&out);
 }
@@ -810,7 +810,7 @@ fn s29_trust_view_shows_all_files_and_escapes_hidden_characters() {
 
         files (5)
                         2 bytes  bin
-          runs         17 bytes  hooks/check.sh
+          exec         17 bytes  hooks/check.sh
                        40 bytes  notes.txt
                        10 bytes  old
                         3 bytes  settings.json
@@ -832,17 +832,17 @@ fn s29_trust_view_shows_all_files_and_escapes_hidden_characters() {
         no commands are declared
 
         files (6)
-          runs        512 bytes  `a  9 bytes\u{1b}[A`
+          exec        512 bytes  `a  9 bytes\u{1b}[A`
                         2 bytes  bin
-          runs         17 bytes  hooks/check.sh
+          exec         17 bytes  hooks/check.sh
           link  link -> bin
                        42 bytes  notes.txt
-          runs          3 bytes  settings.json
+          exec          3 bytes  settings.json
 
         changed since it was trusted
           added, executable now: `a  9 bytes\u{1b}[A`
             + #!/bin/sh
-            + xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx… (the line goes on)
+            + xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx… (the line is cut)
           changed: bin
             (not text)
           added: link
@@ -886,7 +886,7 @@ fn s6_trust_difference_is_bounded_and_reports_omissions() {
     expect![[r#"
         long: 0 lines, too long to compare line by line
         many/0: 200 lines, 800 more lines
-        many/9: 0 lines, too much else is another"#]]
+        many/9: 0 lines, too many other changes"#]]
     .assert_eq(&[told[0].as_str(), &told[1], &told[30]].join("\n"));
     let lines: usize = difference.changes.iter().map(|change| change.lines.len()).sum();
     assert_eq!(lines, 2000);

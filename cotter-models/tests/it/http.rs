@@ -218,16 +218,16 @@ async fn silence_times_out() {
         provider.closed(1).await;
     }
     expect![[r#"
-        timeout: anthropic/claude-opus-4-6 at http://HERE: nothing was heard for 200ms
+        timeout: anthropic/claude-opus-4-6 at http://HERE: no data for 200ms
         --
-        timeout: nothing was heard for 200ms
+        timeout: no data for 200ms
         --
         counted 11
         text "One "
         text "two"
-        timeout: nothing was heard for 200ms
+        timeout: no data for 200ms
         --
-        timeout: nothing was heard for 200ms
+        timeout: no data for 200ms
         --
     "#]]
     .assert_eq(&table);
@@ -452,7 +452,7 @@ async fn invalid_key_sends_nothing() {
     let text_part =
         reply_deltas(&provider.model(model_name(ANTHROPIC), &Http::new()), hello()).await;
     expect![[r#"
-        auth: the key has characters that no request can carry
+        auth: the key has characters that are not allowed in an HTTP header
     "#]]
     .assert_eq(&text_part);
     assert_eq!(local.connections(), 0);

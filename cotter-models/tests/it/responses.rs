@@ -739,7 +739,7 @@ async fn compatible_servers_differ() {
         call "" list {}
         tool_use: in 0, out 0, cache read 0, written 0
         --
-        network: the answer cannot be read: a call without a name
+        network: cannot read the reply: a call without a name
         --
         max_tokens: in 0, out 0, cache read 0, written 0
         --
@@ -771,7 +771,7 @@ async fn invalid_event_is_an_error_and_unknown_is_skipped() {
     check_answer(
         "data: {\"type\": \"response.out\n\n",
         expect![[r#"
-            network: the answer cannot be read: EOF while parsing a string at line 1 column 22
+            network: cannot read the reply: EOF while parsing a string at line 1 column 22
         "#]],
     )
     .await;

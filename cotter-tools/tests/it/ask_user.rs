@@ -120,7 +120,7 @@ async fn r11_ask_user_reports_that_there_was_no_answer() {
         --
         user: go
         call c1.1: ask_user {"question":"Well?"}
-        result c1.1: The person did not answer. Do not ask the same again: go on with what is most likely meant and say so, or say what you need to know.
+        result c1.1: The person did not answer. Do not ask the same again: continue with the most likely meaning and say so, or say what you need to know.
         assistant: I see.
     "#]]).await;
     let input = json!({"question": "Well?", "options": ["a", "b"]});
@@ -135,7 +135,7 @@ async fn r11_ask_user_reports_that_there_was_no_answer() {
         --
         user: go
         call c1.1: ask_user {"question":"Well?","options":["a","b"]}
-        result c1.1: The person did not answer. Do not ask the same again: go on with what is most likely meant and say so, or say what you need to know.
+        result c1.1: The person did not answer. Do not ask the same again: continue with the most likely meaning and say so, or say what you need to know.
         assistant: I see.
     "#]]).await;
     let input = json!({"question": "Well?", "options": ["a", "b"]});
@@ -148,7 +148,7 @@ async fn r11_ask_user_reports_that_there_was_no_answer() {
         --
         user: go
         call c1.1: ask_user {"question":"Well?","options":["a","b"]}
-        result c1.1: The person did not answer. Do not ask the same again: go on with what is most likely meant and say so, or say what you need to know.
+        result c1.1: The person did not answer. Do not ask the same again: continue with the most likely meaning and say so, or say what you need to know.
         assistant: I see.
     "#]]).await;
     check(
@@ -177,7 +177,7 @@ async fn r11_ask_user_times_out_if_the_person_never_answers() {
     expect![[r#"
         user: go
         call c1.1: ask_user {"question":"?"}
-        result c1.1: The person did not answer. Do not ask the same again: go on with what is most likely meant and say so, or say what you need to know.
+        result c1.1: The person did not answer. Do not ask the same again: continue with the most likely meaning and say so, or say what you need to know.
         assistant: ok
     "#]].assert_eq(&transcript(&agent.main_session().await.unwrap()));
 }
@@ -190,7 +190,7 @@ async fn r11_ask_user_without_a_person_is_a_result_and_no_error() {
     expect![[r#"
         user: go
         call c1.1: ask_user {"question":"?"}
-        result c1.1: Nobody is there to be asked. Do not ask again: take what is most likely meant, and say that you did.
+        result c1.1: There is no person to ask. Do not ask again: choose the most likely meaning, and say that you did.
         assistant: ok
     "#]].assert_eq(&transcript(&agent.main_session().await.unwrap()));
 }

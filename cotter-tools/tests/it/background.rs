@@ -71,7 +71,7 @@ async fn s17_background_process_has_a_name_a_log_and_an_end() {
             result c8.1 (not_found): there is no background process `web`; `list` shows the names
             result c9.1: `p1` has ended: exit code 3 — echo bad; exit 3
             result c10.1 (invalid_args): `name` is needed: `list` shows the names
-            result c11.1 (invalid_args): `command` is needed to start one
+            result c11.1 (invalid_args): `command` is needed to start a process
             assistant: done"#]],
     )
     .await;
@@ -182,19 +182,19 @@ async fn s15_protected_files_written_in_background_are_removed_at_stop() {
     let aside = runner.temp().unwrap().with_file_name("aside/1-.envrc");
     assert_eq!(fs::read_to_string(aside).unwrap(), "evil\n");
     expect![[r#"
-        background process `web`: PROJECT/.envrc, which decides what runs later and was not approved, came to be while it runs: it is taken away when the process ends; look at it before you use it
-        background process `web`: PROJECT/.envrc, which decides what runs later and was not approved, was changed while it ran: it was taken away again; what was there is in PRIVATE/aside/1-.envrc
-        background process `web`: PROJECT/.git/hooks, which decides what runs later and was not approved, came to be while it runs: it is taken away when the process ends; look at it before you use it
-        background process `web`: PROJECT/.git/hooks, which decides what runs later and was not approved, was changed while it ran: it was taken away again; what was there is in PRIVATE/aside/1-hooks
-        background process `web`: PROJECT/.mcp.json, which decides what runs later and was not approved, came to be while it runs: it is taken away when the process ends; look at it before you use it
-        background process `web`: PROJECT/.mcp.json, which decides what runs later and was not approved, was changed while it ran: it was taken away again; what was there is in PRIVATE/aside/1-.mcp.json
-        background process `web`: PROJECT/.vscode, which decides what runs later and was not approved, came to be while it runs: it is taken away when the process ends; look at it before you use it
-        background process `web`: PROJECT/.vscode, which decides what runs later and was not approved, was changed while it ran: it was taken away again; what was there is in PRIVATE/aside/1-.vscode
+        background process `web`: PROJECT/.envrc, which decides what runs later and was not approved, was changed while it ran: it was removed; its last version is in PRIVATE/aside/1-.envrc
+        background process `web`: PROJECT/.envrc, which decides what runs later and was not approved, was created while it runs: it is removed when the process ends; check it before you use it
+        background process `web`: PROJECT/.git/hooks, which decides what runs later and was not approved, was changed while it ran: it was removed; its last version is in PRIVATE/aside/1-hooks
+        background process `web`: PROJECT/.git/hooks, which decides what runs later and was not approved, was created while it runs: it is removed when the process ends; check it before you use it
+        background process `web`: PROJECT/.mcp.json, which decides what runs later and was not approved, was changed while it ran: it was removed; its last version is in PRIVATE/aside/1-.mcp.json
+        background process `web`: PROJECT/.mcp.json, which decides what runs later and was not approved, was created while it runs: it is removed when the process ends; check it before you use it
+        background process `web`: PROJECT/.vscode, which decides what runs later and was not approved, was changed while it ran: it was removed; its last version is in PRIVATE/aside/1-.vscode
+        background process `web`: PROJECT/.vscode, which decides what runs later and was not approved, was created while it runs: it is removed when the process ends; check it before you use it
     "#]].assert_eq(&tidy(&scratch, &runner, &person.notices()));
     let shown = transcript(&agent.main_session().await.unwrap());
     let (_, stopped) = shown.split_once("result c3.1: ").unwrap();
     expect![[r#"
-        `web` has ended: ended by signal 9; PROJECT/.mcp.json, which decides what runs later and was not approved, was changed while it ran: it was taken away again; what was there is in PRIVATE/aside/1-.mcp.json; PROJECT/.vscode, which decides what runs later and was not approved, was changed while it ran: it was taken away again; what was there is in PRIVATE/aside/1-.vscode; PROJECT/.envrc, which decides what runs later and was not approved, was changed while it ran: it was taken away again; what was there is in PRIVATE/aside/1-.envrc; PROJECT/.git/hooks, which decides what runs later and was not approved, was changed while it ran: it was taken away again; what was there is in PRIVATE/aside/1-hooks
+        `web` has ended: ended by signal 9; PROJECT/.mcp.json, which decides what runs later and was not approved, was changed while it ran: it was removed; its last version is in PRIVATE/aside/1-.mcp.json; PROJECT/.vscode, which decides what runs later and was not approved, was changed while it ran: it was removed; its last version is in PRIVATE/aside/1-.vscode; PROJECT/.envrc, which decides what runs later and was not approved, was changed while it ran: it was removed; its last version is in PRIVATE/aside/1-.envrc; PROJECT/.git/hooks, which decides what runs later and was not approved, was changed while it ran: it was removed; its last version is in PRIVATE/aside/1-hooks
         assistant: done
     "#]].assert_eq(&tidy(&scratch, &runner, stopped));
 }
@@ -285,9 +285,9 @@ async fn s21_background_process_with_network_ends_when_a_secret_is_read() {
         result c3.1:      1	KEY=1
         SecretRead(".env")
         note: <system-reminder>
-        From hook "background-news": background process `web`: it could reach beyond this machine, and was ended when a secret was read in this session; starting it again asks
+        From hook "background-news": background process `web`: it could reach beyond this machine, and was ended when a secret was read in this session; starting it again needs approval
         </system-reminder>
-        result c4.1: `web` has ended: ended by signal 9; it could reach beyond this machine, and was ended when a secret was read in this session; starting it again asks
+        result c4.1: `web` has ended: ended by signal 9; it could reach beyond this machine, and was ended when a secret was read in this session; starting it again needs approval
         up
         result c5.1: `again` is running; its log is LOGS/s1-again-1.log
         up
@@ -299,7 +299,7 @@ async fn s21_background_process_with_network_ends_when_a_secret_is_read() {
         --
         bash_background {"action":"start","command":"false && curl -s https://example.com; sh wait.sh","name":"again"} <- zone: zone `network` asks at level `standard`; secret-then-network: a secret was read in this session, and this may reach beyond this machine
         -- and told:
-        background process `web`: it could reach beyond this machine, and was ended when a secret was read in this session; starting it again asks
+        background process `web`: it could reach beyond this machine, and was ended when a secret was read in this session; starting it again needs approval
     "#]]).await;
 }
 
@@ -333,7 +333,7 @@ async fn s17_background_logs_are_limited() {
         "s1-p6-1.log" 3
         "s1-p7-1.log" 3
         "s1-p8-1.log" 3
-        "s1-zero-1.log" 16777261
+        "s1-zero-1.log" 16777263
         `p10` has ended: exit code 0 — echo hi
         `p11` has ended: exit code 0 — echo hi
         `p12` has ended: exit code 0 — echo hi

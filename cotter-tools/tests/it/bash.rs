@@ -283,7 +283,7 @@ async fn p8_exec_of_a_handler_runs_its_words_through_bash() {
         call c1.1: tool {}
         result c1.1: "a b|$(touch x)|it's|*|-n|x\ny||" Some(0) false
         "" Some(2) false
-        denied: Permission denied for `bash`: zone `machine` asks at level `standard`, and nobody is there to be asked. Do not retry this exact call.
+        denied: Permission denied for `bash`: zone `machine` asks at level `standard`, and no person can be asked. Do not retry this exact call.
         assistant: done
     "#]]
     .assert_eq(&transcript(&agent.main_session().await.unwrap()));
@@ -335,15 +335,15 @@ async fn b8_denied_access_hint_names_the_root_to_add() {
     check_refused("echo x > ../beside/new", expect![[r#"
         run.sh: line 1: ../beside/new: Permission denied
         exit code 1
-        access to PROJECT/beside/new was refused: it is outside the project; `--add-dir PROJECT/beside` would open it. For files nobody needs later there is $TMPDIR"#]]).await;
+        access to PROJECT/beside/new was refused: it is outside the project; `--add-dir PROJECT/beside` would open it. Use $TMPDIR for temporary files"#]]).await;
     check_refused("cat ../beside/file", expect![[r#"
         cat: ../beside/file: Permission denied
         exit code 1
-        access to PROJECT/beside/file was refused: it is outside the project; `--add-dir PROJECT/beside` would open it. For files nobody needs later there is $TMPDIR"#]]).await;
+        access to PROJECT/beside/file was refused: it is outside the project; `--add-dir PROJECT/beside` would open it. Use $TMPDIR for temporary files"#]]).await;
     check_refused("mkdir /somewhere", expect![[r#"
         mkdir: cannot create directory ‘/somewhere’: Permission denied
         exit code 1
-        access to /somewhere was refused: it is outside the project. For files nobody needs later there is $TMPDIR"#]]).await;
+        access to /somewhere was refused: it is outside the project. Use $TMPDIR for temporary files"#]]).await;
     check_refused("touch .git/hooks/pre-commit", expect![[r#"
         touch: cannot touch '.git/hooks/pre-commit': Read-only file system
         exit code 1
@@ -351,9 +351,9 @@ async fn b8_denied_access_hint_names_the_root_to_add() {
     check_refused(
         "echo x > /etc/x",
         expect![[r#"
-        run.sh: line 1: /etc/x: Permission denied
-        exit code 1
-        writing to /etc/x was refused: it is the system's"#]],
+            run.sh: line 1: /etc/x: Permission denied
+            exit code 1
+            writing to /etc/x was refused: it belongs to the system"#]],
     )
     .await;
 }
@@ -364,7 +364,7 @@ async fn b8_denied_read_of_proc_gets_no_hint_about_writing() {
     check_refused("echo 'cat: /proc/1/environ: Permission denied' >&2; exit 1", expect![[r#"
         cat: /proc/1/environ: Permission denied
         exit code 1
-        access to /proc/1/environ was refused: there is what belongs to other processes and the system"#]]).await;
+        access to /proc/1/environ was refused: it belongs to other processes or the system"#]]).await;
 }
 
 /// A refused socket is only `EPERM`; the rest of the output shows that it was a socket.
@@ -374,13 +374,13 @@ async fn b8_denied_socket_hint_names_the_socket() {
         run.sh: socket: Operation not permitted
         run.sh: line 1: /dev/tcp/127.0.0.1/9: Operation not permitted
         exit code 1
-        the sandbox closes the network for this command, this machine's own sockets included: only a call that is judged to use it has it, once a rule or a person allows it (a program that nobody knows is not judged so); `"sandbox": "off"` in the person's settings opens it for all"#]]).await;
+        the sandbox blocks the network for this command, including this machine's own sockets: only a call that is known to use the network gets it, once a rule or a person allows it (an unknown program never does); `"sandbox": "off"` in the person's settings opens it for all"#]]).await;
     let trace = "printf '  s = socket.socket()\\nPermissionError: [Errno 1] Operation not permitted\\n' >&2; exit 1";
     check_refused(trace, expect![[r#"
           s = socket.socket()
         PermissionError: [Errno 1] Operation not permitted
         exit code 1
-        the sandbox closes the network for this command, this machine's own sockets included: only a call that is judged to use it has it, once a rule or a person allows it (a program that nobody knows is not judged so); `"sandbox": "off"` in the person's settings opens it for all"#]]).await;
+        the sandbox blocks the network for this command, including this machine's own sockets: only a call that is known to use the network gets it, once a rule or a person allows it (an unknown program never does); `"sandbox": "off"` in the person's settings opens it for all"#]]).await;
     check_refused(
         "echo 'chown: changing it: Operation not permitted' >&2; exit 1",
         expect![[r#"
@@ -395,7 +395,7 @@ async fn b8_denied_connection_hint_says_that_the_network_is_off() {
     check_refused("curl -s -S http://127.0.0.1:9/", expect![[r#"
         curl: (7) Failed to connect to 127.0.0.1 port 9 after 0 ms: Couldn't connect to server
         exit code 7
-        the sandbox closes the network for this command, this machine's own sockets included: only a call that is judged to use it has it, once a rule or a person allows it (a program that nobody knows is not judged so); `"sandbox": "off"` in the person's settings opens it for all"#]]).await;
+        the sandbox blocks the network for this command, including this machine's own sockets: only a call that is known to use the network gets it, once a rule or a person allows it (an unknown program never does); `"sandbox": "off"` in the person's settings opens it for all"#]]).await;
 }
 
 /// A repository whose own configuration runs programs, which leave a mark.

@@ -413,7 +413,7 @@ print(json.dumps({"hookSpecificOutput": own}))
     "#]]).await;
     let many: Vec<_> = (0..101).map(|_| "a").collect();
     machine.check(Case::new(one("PreToolUse", "Edit", line), [edit(&many)]), expect![[r#"
-        result c1.1 (denied): Hook "style" blocked the action: a hook is asked about at most 100 parts of a call: make it several calls
+        result c1.1 (denied): Hook "style" blocked the action: a hook is asked about at most 100 parts of a call: split it into several calls
     "#]]).await;
     // Several edits are shown as `MultiEdit`, a single edit is not.
     let steps = || [edit(&["secret"]), edit(&["a", "secret"]), edit(&["a", "\tb"])];
@@ -526,7 +526,7 @@ async fn b3_stop_hook_continues_the_run() {
             Case::new(one("Stop", "", line), steps()),
             expect![[r#"
                 assistant: finished
-                note: Hook "stop" asks you to go on: run the tests, you said: finished
+                note: Hook "stop" asks you to continue: run the tests, you said: finished
                 result c2.1: ran {"command":"make test"}
             "#]],
         )
@@ -538,7 +538,7 @@ async fn b3_stop_hook_continues_the_run() {
             Case::new(one("Stop", "", block), steps()),
             expect![[r#"
                 assistant: finished
-                note: Hook "jq-288837" asks you to go on: not yet
+                note: Hook "jq-288837" asks you to continue: not yet
                 result c2.1: ran {"command":"make test"}
             "#]],
         )
@@ -615,7 +615,7 @@ async fn b3_post_tool_use_hook_replaces_a_result_or_ends_the_run() {
         .await;
     machine.check(case().of_project(), expect![[r#"
         result c1.1: ran {"command":"env"}
-        told: hook `jq-22bb1c` would change something at `tool.post`, which it may not: its owner was not granted `rewrite`
+        told: hook `jq-22bb1c` may not change anything at `tool.post`: its owner was not granted `rewrite`; its change is ignored
     "#]]).await;
     let odd = r#"echo '{"hookSpecificOutput": {"hookEventName": "PostToolUse", "updatedToolOutput": 7}}'"#;
     machine
@@ -623,7 +623,7 @@ async fn b3_post_tool_use_hook_replaces_a_result_or_ends_the_run() {
             Case::new(one("PostToolUse", "", odd), [bash("env")]),
             expect![[r#"
                 result c1.1: ran {"command":"env"}
-                told: hook `echo-3b2de3`: its `updatedToolOutput` has a form that is not known, and is not taken
+                told: hook `echo-3b2de3`: its `updatedToolOutput` has an unknown form and is ignored
             "#]],
         )
         .await;
@@ -740,16 +740,16 @@ async fn s6_hook_in_a_changed_pinned_folder_is_not_started() {
     // An added file beside the script counts, too: the script may load it.
     machine.program("json.py", "print('mine')");
     machine.check(case("PreToolUse"), expect![[r#"
-        result c1.1 (denied): Hook "guard" blocked the action: PROJECT/.claude is not as it was trusted: `cotter trust` shows the difference
+        result c1.1 (denied): Hook "guard" blocked the action: PROJECT/.claude changed since it was trusted: `cotter trust` shows the difference
     "#]]).await;
     machine.check(case("PostToolUse"), expect![[r#"
         result c1.1: ran {"command":"ls"}
-        told: hook `guard`: PROJECT/.claude is not as it was trusted: `cotter trust` shows the difference
+        told: hook `guard`: PROJECT/.claude changed since it was trusted: `cotter trust` shows the difference
     "#]]).await;
     assert_eq!(fs::read_to_string(machine.path("ran.txt")).unwrap(), "ran\n");
     fs::remove_dir_all(machine.path(".claude")).unwrap();
     machine.check(case("PreToolUse"), expect![[r#"
-        result c1.1 (denied): Hook "guard" blocked the action: PROJECT/.claude cannot be held against what was trusted: cannot read PROJECT/.claude
+        result c1.1 (denied): Hook "guard" blocked the action: PROJECT/.claude cannot be compared with what was trusted: cannot read PROJECT/.claude
     "#]]).await;
 }
 
@@ -768,7 +768,7 @@ async fn s6_check_of_a_pinned_folder_ignores_the_hook_timeout() {
     hooks["PreToolUse"][0]["hooks"][0]["timeout"] = json!(0.001);
     let case = Case { pinned: Some(pinned), ..Case::new(hooks, [bash("ls")]).of_project() };
     machine.check(case, expect![[r#"
-        result c1.1 (denied): Hook "guard" blocked the action: PROJECT/.claude is not as it was trusted: `cotter trust` shows the difference
+        result c1.1 (denied): Hook "guard" blocked the action: PROJECT/.claude changed since it was trusted: `cotter trust` shows the difference
     "#]]).await;
     assert!(!machine.path("ran.txt").exists());
 }
@@ -805,7 +805,7 @@ async fn b3_prompt_hook_asks_a_model_for_the_verdict() {
     let case = Case::new(asked("PreToolUse", go_on), [bash("ls"), Step::text("perhaps")]);
     machine.check(case, expect![[r#"
         result c1.1: ran {"command":"ls"}
-        told: hook `PreToolUse-*` failed and passes: the model's answer is no JSON object: expected value at line 1 column 1
+        told: hook `PreToolUse-*` failed and passes: the model's answer is not a JSON object: expected value at line 1 column 1
     "#]]).await;
     let case = Case::new(
         asked("Stop", json!({})),
@@ -816,7 +816,7 @@ async fn b3_prompt_hook_asks_a_model_for_the_verdict() {
             case,
             expect![[r#"
                 assistant: finished
-                note: Hook "Stop-d3ee5e" asks you to go on: not on a Friday
+                note: Hook "Stop-d3ee5e" asks you to continue: not on a Friday
                 assistant: more
             "#]],
         )
@@ -960,8 +960,8 @@ async fn b3_s34_http_hook_asks_an_address_on_the_operators_list() {
         result c6.1: ran {"command":"six sesame-open-sesame"}
         result c7.1: ran {"command":"seven"}
         told: hook `PreToolUse-*` failed and passes: it answered with status 500
-        told: hook `PreToolUse-*` failed and passes: secrets were taken out of what it was told, so it can change nothing
-        told: hook `PreToolUse-*` failed and passes: what it said begins with `{` and is not JSON: EOF while parsing an object at line 1 column 1
+        told: hook `PreToolUse-*` failed and passes: secrets were removed from its input, so it cannot change anything
+        told: hook `PreToolUse-*` failed and passes: its output begins with `{` and is not JSON: EOF while parsing an object at line 1 column 1
     "#]]).await;
     expect![[r#"
         authorization: Bearer k1 k1 "PreToolUse" "Bash" {"command":"one"}
@@ -983,21 +983,21 @@ async fn s34_http_hook_refuses_unlisted_local_addresses_and_plain_http() {
             OnFailure::Pass,
             expect![[r#"
                 result c1.1: ran {"command":"one"}
-                told: hook `PreToolUse-*` failed and passes: only https addresses are asked, but for those on the operator's list
+                told: hook `PreToolUse-*` failed and passes: the address must be https, or on the operator's list
             "#]],
         ),
         (
             format!("https://{host}/hook"),
             OnFailure::Block,
             expect![[r#"
-                result c1.1 (denied): Hook "PreToolUse-*" blocked the action: it is this machine or the network it is in
+                result c1.1 (denied): Hook "PreToolUse-*" blocked the action: it is on this machine or its network
             "#]],
         ),
         (
             "http://hooks.example.com/".into(),
             OnFailure::Block,
             expect![[r#"
-                result c1.1 (denied): Hook "PreToolUse-*" blocked the action: only https addresses are asked, but for those on the operator's list
+                result c1.1 (denied): Hook "PreToolUse-*" blocked the action: the address must be https, or on the operator's list
             "#]],
         ),
         (

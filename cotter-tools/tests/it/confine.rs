@@ -241,7 +241,7 @@ async fn s1_closed_paths_inside_the_project_are_closed() {
         cat: 'data/*': No such file or directory
         cat: /proc/self/root/project/data/token: No such file or directory
         ln: failed to access 'data/token': No such file or directory
-        [the command changed /project/later, which is closed to commands: it was taken away again; what the command made of it is in PRIVATE/aside/1-later]
+        [the command changed /project/later, which is closed to commands: it was removed; the command's version is in PRIVATE/aside/1-later]
         -- without namespaces:
         cat: data/token: Permission denied
         /bin/bash: line 1: data/new: Permission denied
@@ -265,20 +265,20 @@ async fn s15_protected_paths_are_read_only_without_approval() {
         mv: cannot move '.vscode' to 'gone': Device or resource busy
         /bin/bash: line 1: .vscode/tasks.json: Read-only file system
         ln: failed to create hard link 'link' => '.envrc': Invalid cross-device link
-        old[the command changed /project/.mcp.json, which decides what runs later and was not approved: it was taken away again; what the command made of it is in PRIVATE/aside/1-.mcp.json]
-        [the command changed /project/CLAUDE.md, which decides what runs later and was not approved: it was taken away again; what the command made of it is in PRIVATE/aside/1-CLAUDE.md]
-        [the command changed /project/.github/workflows, which decides what runs later and was not approved: it was taken away again; what the command made of it is in PRIVATE/aside/1-workflows]
-        [the command changed /project/.git, which decides what runs later and was not approved: it was taken away again; what the command made of it is in PRIVATE/aside/1-.git]
+        old[the command changed /project/.mcp.json, which decides what runs later and was not approved: it was removed; the command's version is in PRIVATE/aside/1-.mcp.json]
+        [the command changed /project/CLAUDE.md, which decides what runs later and was not approved: it was removed; the command's version is in PRIVATE/aside/1-CLAUDE.md]
+        [the command changed /project/.github/workflows, which decides what runs later and was not approved: it was removed; the command's version is in PRIVATE/aside/1-workflows]
+        [the command changed /project/.git, which decides what runs later and was not approved: it was removed; the command's version is in PRIVATE/aside/1-.git]
         -- without namespaces:
         /bin/bash: line 1: .vscode/tasks.json: No such file or directory
         ln: failed to access '.envrc': No such file or directory
         cat: .envrc: No such file or directory
-        [the command changed /project/.mcp.json, which decides what runs later and was not approved: it was taken away again; what the command made of it is in PRIVATE/aside/1-.mcp.json]
-        [the command changed /project/.vscode, which decides what runs later and was not approved: it was put back as it was]
-        [the command changed /project/.envrc, which decides what runs later and was not approved: it was put back as it was]
-        [the command changed /project/CLAUDE.md, which decides what runs later and was not approved: it was taken away again; what the command made of it is in PRIVATE/aside/1-CLAUDE.md]
-        [the command changed /project/.github/workflows, which decides what runs later and was not approved: it was taken away again; what the command made of it is in PRIVATE/aside/1-workflows]
-        [the command changed /project/.git, which decides what runs later and was not approved: it was taken away again; what the command made of it is in PRIVATE/aside/1-.git]
+        [the command changed /project/.mcp.json, which decides what runs later and was not approved: it was removed; the command's version is in PRIVATE/aside/1-.mcp.json]
+        [the command changed /project/.vscode, which decides what runs later and was not approved: it was restored]
+        [the command changed /project/.envrc, which decides what runs later and was not approved: it was restored]
+        [the command changed /project/CLAUDE.md, which decides what runs later and was not approved: it was removed; the command's version is in PRIVATE/aside/1-CLAUDE.md]
+        [the command changed /project/.github/workflows, which decides what runs later and was not approved: it was removed; the command's version is in PRIVATE/aside/1-workflows]
+        [the command changed /project/.git, which decides what runs later and was not approved: it was removed; the command's version is in PRIVATE/aside/1-.git]
         Code(1)
     "#]]).await;
 }
@@ -509,14 +509,14 @@ async fn b8_git_can_commit_and_cannot_write_hooks_or_config() {
         /project/.git/config: Read-only file system
         mv: cannot move '/project/.git' to '/project/.git.old': Device or resource busy
         ls: cannot access '/project/.git/hooks/pre-commit': No such file or directory
-        [the command changed /project/.git/commondir, which decides what runs later and was not approved: it was taken away again; what the command made of it is in PRIVATE/aside/1-commondir]
+        [the command changed /project/.git/commondir, which decides what runs later and was not approved: it was removed; the command's version is in PRIVATE/aside/1-commondir]
         Code(1)
         -- without namespaces
         2
         Me
         ls: cannot access '/project/.git/hooks/pre-commit': No such file or directory
-        [the command changed /project/.git/hooks, which decides what runs later and was not approved: its repository is not there any more]
-        [the command changed /project/.git/config, which decides what runs later and was not approved: its repository is not there any more]
+        [the command changed /project/.git/hooks, which decides what runs later and was not approved: its repository no longer exists]
+        [the command changed /project/.git/config, which decides what runs later and was not approved: its repository no longer exists]
         Code(1)
         -- without rights
         2
@@ -526,7 +526,7 @@ async fn b8_git_can_commit_and_cannot_write_hooks_or_config() {
         /project/.git/config: Read-only file system
         mv: cannot move '/project/.git' to '/project/.git.old': Device or resource busy
         ls: cannot access '/project/.git/hooks/pre-commit': No such file or directory
-        [the command changed /project/.git/commondir, which decides what runs later and was not approved: it was taken away again; what the command made of it is in PRIVATE/aside/1-commondir]
+        [the command changed /project/.git/commondir, which decides what runs later and was not approved: it was removed; the command's version is in PRIVATE/aside/1-commondir]
         Code(1)
     "#]]).await;
 }
@@ -550,7 +550,7 @@ async fn b8_git_can_commit_in_a_linked_worktree_and_cannot_write_hooks_or_config
         ls: cannot access '/main/.git/hooks/pre-commit': No such file or directory
         /main/.git/worktrees/tree/commondir: Read-only file system
         .git: Read-only file system
-        [the command changed /main/.git/commondir, which decides what runs later and was not approved: it was taken away again; what the command made of it is in PRIVATE/aside/1-commondir]
+        [the command changed /main/.git/commondir, which decides what runs later and was not approved: it was removed; the command's version is in PRIVATE/aside/1-commondir]
         Code(1)
         -- without namespaces
         error: Unable to create '/main/.git/packed-refs.lock': Permission denied
@@ -562,8 +562,8 @@ async fn b8_git_can_commit_in_a_linked_worktree_and_cannot_write_hooks_or_config
         /main/.git/commondir: Permission denied
         mv: cannot move '/main/.git' to '/main/.git.old': Permission denied
         ls: cannot access '/main/.git/hooks/pre-commit': No such file or directory
-        [the command changed /tree/.git, which decides what runs later and was not approved: it was put back as it was; what the command made of it is in PRIVATE/aside/1-.git]
-        [the command changed /main/.git/worktrees/tree/commondir, which decides what runs later and was not approved: it was put back as it was; what the command made of it is in PRIVATE/aside/1-commondir]
+        [the command changed /tree/.git, which decides what runs later and was not approved: it was restored; the command's version is in PRIVATE/aside/1-.git]
+        [the command changed /main/.git/worktrees/tree/commondir, which decides what runs later and was not approved: it was restored; the command's version is in PRIVATE/aside/1-commondir]
         -- without rights
         2
         /main/.git/hooks/pre-commit: Read-only file system
@@ -574,7 +574,7 @@ async fn b8_git_can_commit_in_a_linked_worktree_and_cannot_write_hooks_or_config
         ls: cannot access '/main/.git/hooks/pre-commit': No such file or directory
         /main/.git/worktrees/tree/commondir: Read-only file system
         .git: Read-only file system
-        [the command changed /main/.git/commondir, which decides what runs later and was not approved: it was taken away again; what the command made of it is in PRIVATE/aside/1-commondir]
+        [the command changed /main/.git/commondir, which decides what runs later and was not approved: it was removed; the command's version is in PRIVATE/aside/1-commondir]
         Code(1)
     "#]]).await;
 }
@@ -685,9 +685,9 @@ async fn s15_only_new_protected_files_are_removed_if_the_command_still_runs() {
                    head -c 20000000 /dev/zero > .mcp.json";
     let said = machine.run("without namespaces", &Facts::zone(Zone::Build), command).await;
     expect![[r#"
-        [/project/.mcp.json, which decides what runs later and was not approved, was changed while it ran: it was taken away again; what was there is in PRIVATE/aside/1-.mcp.json]
-        [/project/.envrc, which decides what runs later and was not approved, was changed while it ran: it was left as it is, since somebody else may have done that]
-        [/project/.husky, which decides what runs later and was not approved, was changed while it ran: it was taken away again; what was there is in PRIVATE/aside/1-.husky]
+        [/project/.mcp.json, which decides what runs later and was not approved, was changed while it ran: it was removed; its last version is in PRIVATE/aside/1-.mcp.json]
+        [/project/.envrc, which decides what runs later and was not approved, was changed while it ran: it was left as it is: another program may have changed it]
+        [/project/.husky, which decides what runs later and was not approved, was changed while it ran: it was removed; its last version is in PRIVATE/aside/1-.husky]
     "#]].assert_eq(&said);
     assert_eq!(fs::read_to_string(machine.path("project/.envrc")).unwrap(), "new\n");
     for name in [".husky", ".mcp.json"] {

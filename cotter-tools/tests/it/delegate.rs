@@ -295,7 +295,7 @@ async fn r11_delegate_depth_is_limited_to_four() {
     }
     run.reply().await.unwrap();
     expect![[r#"
-        tool.result c3.1 (failed) "{\"status\":\"error\",\"message\":\"no task succeeded\",\"data\":[{\"task\":1,\"agent\":\"a\",\"status\":\"error\",\"message\":\"calls are nested 4 deep, and may not be deeper\"}]}"
+        tool.result c3.1 (failed) "{\"status\":\"error\",\"message\":\"no task succeeded\",\"data\":[{\"task\":1,\"agent\":\"a\",\"status\":\"error\",\"message\":\"calls are nested too deep (the limit is 4)\"}]}"
         tool.result c2.1/1 "{\"status\":\"success\",\"data\":{\"subagent\":\"a\",\"content\":\"third says no\"}}"
         tool.result c2.1 "{\"status\":\"success\",\"data\":[{\"task\":1,\"agent\":\"a\",\"status\":\"success\",\"content\":\"third says no\"}]}"
         tool.result c1.1/1 "{\"status\":\"success\",\"data\":{\"subagent\":\"a\",\"content\":\"second\"}}"
@@ -411,11 +411,11 @@ async fn l21_delegated_task_gets_the_budget_it_names() {
     let named = json!([{"prompt": "p", "max_budget_usd": 2}, {"prompt": "q", "max_turns": 3}]);
     let usd = |limits: &mut Limits| limits.max_budget_usd = Some(13.0);
     expect![[r#"
-        tool.result c1.1 (failed) "{\"status\":\"error\",\"message\":\"no task succeeded\",\"data\":[{\"task\":1,\"agent\":\"a\",\"status\":\"error\",\"message\":\"the task cost 2.0000 USD of 2.0000\"},{\"task\":2,\"agent\":\"a\",\"status\":\"error\",\"message\":\"the run took as many steps as it may: 3\"}]}"
+        tool.result c1.1 (failed) "{\"status\":\"error\",\"message\":\"no task succeeded\",\"data\":[{\"task\":1,\"agent\":\"a\",\"status\":\"error\",\"message\":\"the task cost 2.0000 USD of 2.0000\"},{\"task\":2,\"agent\":\"a\",\"status\":\"error\",\"message\":\"the run reached its limit of 3 steps\"}]}"
         budget_exceeded after 13 USD, 13 requests
     "#]].assert_eq(&spend(named.clone(), usd).await);
     expect![[r#"
-        tool.result c1.1 (failed) "{\"status\":\"error\",\"message\":\"no task succeeded\",\"data\":[{\"task\":1,\"agent\":\"a\",\"status\":\"error\",\"message\":\"the task cost 2.0000 USD of 2.0000\"},{\"task\":2,\"agent\":\"a\",\"status\":\"error\",\"message\":\"the run took as many steps as it may: 3\"}]}"
+        tool.result c1.1 (failed) "{\"status\":\"error\",\"message\":\"no task succeeded\",\"data\":[{\"task\":1,\"agent\":\"a\",\"status\":\"error\",\"message\":\"the task cost 2.0000 USD of 2.0000\"},{\"task\":2,\"agent\":\"a\",\"status\":\"error\",\"message\":\"the run reached its limit of 3 steps\"}]}"
         max_turns after 35 USD, 35 requests
     "#]].assert_eq(&spend(named, |_| {}).await);
 }
@@ -426,7 +426,7 @@ async fn l21_delegate_refuses_budgets_above_the_remaining_sum() {
     let greedy =
         json!([{"prompt": "p", "max_budget_usd": 8}, {"prompt": "q", "max_budget_usd": 8}]);
     expect![[r#"
-        tool.result c1.1 (unavailable) "the tasks want 16.0000 USD, and 12.0000 are left"
+        tool.result c1.1 (unavailable) "the tasks need 16.0000 USD, but only 12.0000 USD are left"
         budget_exceeded after 13 USD, 13 requests
     "#]]
     .assert_eq(&spend(greedy, usd).await);

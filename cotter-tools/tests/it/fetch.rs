@@ -197,12 +197,12 @@ async fn fetch_follows_redirects_on_the_same_host_only() {
         call c4.1: fetch {"url":"http://127.0.0.1:PORT/named"}
         result c4.1 (failed): cannot fetch http://127.0.0.1:PORT/named: it redirects to `http://user:pass@127.0.0.1/`: an address with a name or a password in it is not fetched
         call c5.1: fetch {"url":"http://127.0.0.1:PORT/host"}
-        result c5.1: http://127.0.0.1:PORT/host redirects to another host, which was not asked: fetch http://localhost/host by itself
+        result c5.1: http://127.0.0.1:PORT/host redirects to another host, which was not fetched: fetch http://localhost/host in another call
         call c6.1: fetch {"url":"http://127.0.0.1:PORT/nowhere"}
         result c6.1 (failed): http://127.0.0.1:PORT/nowhere answered 302 Found
         no place is named
         call c7.1: fetch {"url":"http://127.0.0.1:AWAY/"}
-        result c7.1: http://127.0.0.1:AWAY/ redirects to another host, which was not asked: fetch http://127.0.0.1:OTHER/page by itself
+        result c7.1: http://127.0.0.1:AWAY/ redirects to another host, which was not fetched: fetch http://127.0.0.1:OTHER/page in another call
     "#]].assert_eq(&told.replace(&format!(":{}", away.port), ":AWAY"));
 }
 
@@ -265,7 +265,7 @@ async fn fetch_reports_invalid_or_missing_servers() {
     let told = told.replace(&gone, "GONE").replace(&format!(":{}", server.port), ":PORT");
     expect![[r#"
         call c1.1: fetch {"url":"http://127.0.0.1:PORT/garbage"}
-        result c1.1 (failed): cannot fetch http://127.0.0.1:PORT/garbage: no answer that can be read: invalid HTTP version parsed
+        result c1.1 (failed): cannot fetch http://127.0.0.1:PORT/garbage: no readable response: invalid HTTP version parsed
         call c2.1: fetch {"url":"GONE"}
         result c2.1 (failed): cannot fetch GONE: no connection: Connection refused (os error 111)
     "#]].assert_eq(&told);

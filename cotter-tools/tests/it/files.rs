@@ -138,7 +138,7 @@ async fn failed_edit_changes_nothing_and_names_the_error() {
                  4		let z = 1;
                  5	}
             call c2.1: edit {"path":"a.rs","edits":[{"old":"let x","new":"let q"},{"old":"= 1","new":"= 2"}]}
-            result c2.1 (invalid_args): edit 2: `old` is in a.rs 3 times (lines 2, 3, 4); add what stands around it, so that only one place is meant
+            result c2.1 (invalid_args): edit 2: `old` is in a.rs 3 times (lines 2, 3, 4); add the text around it, so that only one place matches
             call c3.1: edit {"path":"a.rs","edits":[{"old":"let x = 2;","new":"let x = 3;"}]}
             result c3.1 (invalid_args): `old` is not in a.rs; nearest is line 2:
                  2	    let x = 1;
@@ -474,9 +474,9 @@ async fn glob_finds_matches_and_skips_ignored_or_hidden_files() {
             result c7.1: src/a/mod.rs
             src/lib.rs
             call c8.1: glob {"pattern":"../*"}
-            result c8.1 (invalid_args): `../*`: a pattern is about what is below a folder; name another one with `path`
+            result c8.1 (invalid_args): `../*`: a pattern matches paths below a folder; name another folder with `path`
             call c9.1: glob {"pattern":"/etc/*"}
-            result c9.1 (invalid_args): `/etc/*`: a pattern is about what is below a folder; name another one with `path`
+            result c9.1 (invalid_args): `/etc/*`: a pattern matches paths below a folder; name another folder with `path`
             call c10.1: glob {"pattern":"{a"}
             result c10.1 (invalid_args): error parsing glob '**/{a': unclosed alternate group; missing '}' (maybe escape '{' with '[{]'?)
             call c11.1: glob {"pattern":"*","path":"up"}
@@ -553,14 +553,14 @@ async fn grep_finds_lines_and_reports_skipped_files() {
         result c5.1: .env:1:TOKEN=needle
         SecretRead(".env")
         call c6.1: grep {"pattern":"needle","glob":".env"}
-        result c6.1: nothing in . fits
+        result c6.1: no line in . matches
         (1 file left out: a secret by name, or a rule keeps it back; `path` names one)
         call c7.1: grep {"pattern":"nothing at all"}
-        result c7.1: nothing in . fits
+        result c7.1: no line in . matches
         (1 file left out: binary)
         (2 files left out: a secret by name, or a rule keeps it back; `path` names one)
         call c8.1: grep {"pattern":"("}
-        result c8.1 (invalid_args): the pattern cannot be read: regex parse error:
+        result c8.1 (invalid_args): invalid pattern: regex parse error:
             (?:()
             ^
         error: unclosed group
@@ -597,7 +597,7 @@ async fn read_names_the_kind_of_a_binary_file() {
         call c6.1: read {"path":"late"}
         result c6.1 (invalid_args): late is not text: line 3 has a zero byte
         call c7.1: read {"path":"folder"}
-        result c7.1 (invalid_args): folder is a folder; `list` shows what is in it
+        result c7.1 (invalid_args): folder is a folder; `list` shows its contents
     "#]]).await;
 }
 

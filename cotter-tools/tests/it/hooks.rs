@@ -273,13 +273,13 @@ async fn l8_hook_output_is_a_note_or_a_verdict() {
     )
     .await;
     check("printf '{\"reason\": \"\\377\"}'", expect![[r#"
-        result c1.1 (denied): what it said begins with `{` and is not JSON: invalid unicode code point at line 1 column 13
+        result c1.1 (denied): its output begins with `{` and is not JSON: invalid unicode code point at line 1 column 13
     "#]]).await;
     check("printf '{\"continue\": fal'", expect![[r#"
-        result c1.1 (denied): what it said begins with `{` and is not JSON: EOF while parsing a value at line 1 column 16
+        result c1.1 (denied): its output begins with `{` and is not JSON: EOF while parsing a value at line 1 column 16
     "#]]).await;
     check("echo '{}'; echo '{\"continue\": false}'", expect![[r#"
-        result c1.1 (denied): what it said begins with `{` and is not JSON: trailing characters at line 2 column 1
+        result c1.1 (denied): its output begins with `{` and is not JSON: trailing characters at line 2 column 1
     "#]]).await;
     check(
         "echo ' {\"continue\": false, \"reason\": \"no\"} '",
@@ -299,7 +299,7 @@ async fn l8_hook_output_is_a_note_or_a_verdict() {
     check(
         "echo '{\"a\": 1, \"a\": 2, \"continue\": \"no\"}'",
         expect![[r#"
-            result c1.1 (denied): what it said begins with `{` and is not JSON: `a` stands there twice at line 1 column 15
+            result c1.1 (denied): its output begins with `{` and is not JSON: duplicate key `a` at line 1 column 15
         "#]],
     )
     .await;
@@ -314,8 +314,8 @@ async fn l8_hook_output_is_a_note_or_a_verdict() {
     check(
         "head -c 100000000 /dev/zero | tr '\\0' x",
         expect![[r#"
-        result c1.1 (denied): it said more than 1048576 bytes
-    "#]],
+            result c1.1 (denied): its output is longer than 1048576 bytes
+        "#]],
     )
     .await;
     check(
@@ -375,9 +375,9 @@ async fn l8_hook_gets_ten_megabytes_of_input() {
         project: true
         result c1.1: worked
         user: head -c 20;
-        result c1.1 (denied): what it said begins with `{` and is not JSON: EOF while parsing a string at line 1 column 20
+        result c1.1 (denied): its output begins with `{` and is not JSON: EOF while parsing a string at line 1 column 20
         project: head -c 20;
-        result c1.1 (denied): what it said begins with `{` and is not JSON: EOF while parsing a string at line 1 column 20
+        result c1.1 (denied): its output begins with `{` and is not JSON: EOF while parsing a string at line 1 column 20
     "#]].assert_eq(&shown);
 }
 
@@ -426,8 +426,8 @@ async fn s1_s17_children_that_left_the_hooks_process_group_end_too() {
     expect![[r#"
         result c1.1: worked
         result c1.1: worked
-        result c1.1 (denied): it has ended: it said nothing about it
-        result c1.1 (denied): it has ended: it said nothing about it
+        result c1.1 (denied): it has ended: it wrote nothing to stderr
+        result c1.1 (denied): it has ended: it wrote nothing to stderr
     "#]]
     .assert_eq(&shown);
 }
@@ -509,17 +509,17 @@ async fn l7_timeout_report_quotes_the_last_output_of_the_hook() {
         late(project(), true, "block"),
     );
     expect![[r#"
-        result c1.1 (denied): the hook timed out after 3s; its last words: step 2
+        result c1.1 (denied): the hook timed out after 3s; its last output: step 2
         step 3
         step 4
         step 5
         step 6
         "timed_out" "step 1\nstep 2\nstep 3\nstep 4\nstep 5\nstep 6"
         result c1.1: worked
-        "failed_passed" "it took longer than 3s; its last words: step 2\nstep 3\nstep 4\nstep 5\nstep 6"
+        "failed_passed" "it took longer than 3s; end of its standard error: step 2\nstep 3\nstep 4\nstep 5\nstep 6"
         result c1.1: worked
-        "failed_passed" "it took longer than 3s; its last words: step 2\nstep 3\nstep 4\nstep 5\nstep 6"
-        result c1.1 (denied): the hook timed out after 3s; its last words: step 2
+        "failed_passed" "it took longer than 3s; end of its standard error: step 2\nstep 3\nstep 4\nstep 5\nstep 6"
+        result c1.1 (denied): the hook timed out after 3s; its last output: step 2
         step 3
         step 4
         step 5
@@ -939,35 +939,35 @@ async fn s23_invalid_answer_of_a_resident_hook_blocks_the_call_and_restarts_it()
     check(
         r#"echo "{\"id\":99}""#,
         expect![[r#"
-        result c1.1 (denied): what it answered is no answer to this question
-        result c2.1: worked
-        result c3.1: worked
-        started 2 times
-    "#]],
+            result c1.1 (denied): the `id` of its answer is not the `id` of the request
+            result c2.1: worked
+            result c3.1: worked
+            started 2 times
+        "#]],
     )
     .await;
     check(
         r#"echo "{\"id\":\"$id\"}""#,
         expect![[r#"
-        result c1.1 (denied): what it answered is no answer to this question
-        result c2.1: worked
-        result c3.1: worked
-        started 2 times
-    "#]],
+            result c1.1 (denied): the `id` of its answer is not the `id` of the request
+            result c2.1: worked
+            result c3.1: worked
+            started 2 times
+        "#]],
     )
     .await;
     check(
         r#"echo "{}""#,
         expect![[r#"
-        result c1.1 (denied): what it answered is no answer to this question
-        result c2.1: worked
-        result c3.1: worked
-        started 2 times
-    "#]],
+            result c1.1 (denied): the `id` of its answer is not the `id` of the request
+            result c2.1: worked
+            result c3.1: worked
+            started 2 times
+        "#]],
     )
     .await;
     check("echo", expect![[r#"
-        result c1.1 (denied): what it answered is no JSON object: EOF while parsing a value at line 1 column 0
+        result c1.1 (denied): its answer is not a JSON object: EOF while parsing a value at line 1 column 0
         result c2.1: worked
         result c3.1: worked
         started 2 times
@@ -975,7 +975,7 @@ async fn s23_invalid_answer_of_a_resident_hook_blocks_the_call_and_restarts_it()
     check(
         "echo garbage",
         expect![[r#"
-            result c1.1 (denied): what it answered is no JSON object: expected value at line 1 column 1
+            result c1.1 (denied): its answer is not a JSON object: expected value at line 1 column 1
             result c2.1: worked
             result c3.1: worked
             started 2 times
@@ -985,7 +985,7 @@ async fn s23_invalid_answer_of_a_resident_hook_blocks_the_call_and_restarts_it()
     check(
         "echo '[]'",
         expect![[r#"
-            result c1.1 (denied): what it answered is no JSON object: invalid type: sequence, expected an object at line 1 column 0
+            result c1.1 (denied): its answer is not a JSON object: invalid type: sequence, expected an object at line 1 column 0
             result c2.1: worked
             result c3.1: worked
             started 2 times
@@ -995,7 +995,7 @@ async fn s23_invalid_answer_of_a_resident_hook_blocks_the_call_and_restarts_it()
     check(
         r#"echo "{\"id\":$id} {}""#,
         expect![[r#"
-            result c1.1 (denied): what it answered is no JSON object: trailing characters at line 1 column 10
+            result c1.1 (denied): its answer is not a JSON object: trailing characters at line 1 column 10
             result c2.1: worked
             result c3.1: worked
             started 2 times
@@ -1005,11 +1005,11 @@ async fn s23_invalid_answer_of_a_resident_hook_blocks_the_call_and_restarts_it()
     check(
         r#"printf '{"id":'; exit 0"#,
         expect![[r#"
-        result c1.1 (denied): it has ended: it said nothing about it
-        result c2.1: worked
-        result c3.1: worked
-        started 2 times
-    "#]],
+            result c1.1 (denied): it has ended: it wrote nothing to stderr
+            result c2.1: worked
+            result c3.1: worked
+            started 2 times
+        "#]],
     )
     .await;
     check(
@@ -1025,11 +1025,11 @@ async fn s23_invalid_answer_of_a_resident_hook_blocks_the_call_and_restarts_it()
     check(
         "kill -9 $$",
         expect![[r#"
-        result c1.1 (denied): it has ended: it said nothing about it
-        result c2.1: worked
-        result c3.1: worked
-        started 2 times
-    "#]],
+            result c1.1 (denied): it has ended: it wrote nothing to stderr
+            result c2.1: worked
+            result c3.1: worked
+            started 2 times
+        "#]],
     )
     .await;
     check(
@@ -1073,11 +1073,11 @@ async fn s23_unrequested_output_of_a_resident_hook_blocks_the_next_call() {
     check_warm(
         &twice,
         expect![[r#"
-        result c1.1: worked
-        result c2.1 (denied): it said something that nobody asked for
-        result c3.1: worked
-        started 2 times
-    "#]],
+            result c1.1: worked
+            result c2.1 (denied): it wrote output without a request
+            result c3.1: worked
+            started 2 times
+        "#]],
     )
     .await;
     let ahead = format!(
@@ -1086,11 +1086,11 @@ async fn s23_unrequested_output_of_a_resident_hook_blocks_the_next_call() {
     check_warm(
         &ahead,
         expect![[r#"
-        result c1.1: worked
-        result c2.1 (denied): it said something that nobody asked for
-        result c3.1: worked
-        started 2 times
-    "#]],
+            result c1.1: worked
+            result c2.1 (denied): it wrote output without a request
+            result c3.1: worked
+            started 2 times
+        "#]],
     )
     .await;
     check_warm(
@@ -1107,11 +1107,11 @@ async fn s23_unrequested_output_of_a_resident_hook_blocks_the_next_call() {
     check_warm(
         &format!("if once; then {good}; exit 0; else {good}; fi"),
         expect![[r#"
-        result c1.1: worked
-        result c2.1 (denied): it has ended: it said nothing about it
-        result c3.1: worked
-        started 2 times
-    "#]],
+            result c1.1: worked
+            result c2.1 (denied): it has ended: it wrote nothing to stderr
+            result c3.1: worked
+            started 2 times
+        "#]],
     )
     .await;
 }

@@ -246,7 +246,7 @@ async fn s9_changed_mcp_tool_is_held_until_a_person_accepts_it() {
     expect![[r#"
         result c1.1 (unavailable): the MCP server `fake`: its definition changed since its server was accepted; it is held until a person runs `cotter mcp accept fake`
         result c2.1: project
-        result c3.1 (unavailable): the MCP server `fake`: the server does not offer it any more
+        result c3.1 (unavailable): the MCP server `fake`: the server no longer offers it
         ! MCP server `fake`, tool `echo`: its definition changed since its server was accepted; it is held until a person runs `cotter mcp accept fake`
         ! MCP server `fake`, tool `new`: it is new since its server was accepted; it is held until a person runs `cotter mcp accept fake`
     "#]].assert_eq(&call_without_input(&mcp, ["echo", "cwd", "env"]).await);
@@ -267,7 +267,7 @@ async fn s9_changed_mcp_tool_is_held_until_a_person_accepts_it() {
     .assert_eq(&waiting.join("\n"));
     // The person who accepts names the hash of the shown definitions.
     let refused = Pins::accept(&file, "fake", "something else").unwrap_err();
-    expect!["what waits of `fake` is another by now; look again"]
+    expect!["the waiting definitions of `fake` changed meanwhile; review them again"]
         .assert_eq(&std::error::Error::source(&refused).unwrap().to_string());
     assert!(Pins::accept(&file, "other", "").is_err());
     Pins::accept(&file, "fake", &fake.waiting_digest()).unwrap();
@@ -331,7 +331,7 @@ async fn s9_mcp_server_that_announces_changed_tools_is_asked_again() {
         result c1.1: {}
         result c2.1: changed
         result c3.1 (unavailable): the MCP server `fake`: its definition changed since its server was accepted; it is held until a person runs `cotter mcp accept fake`
-        result c4.1 (unavailable): the MCP server `fake`: the server does not offer it any more
+        result c4.1 (unavailable): the MCP server `fake`: the server no longer offers it
         result c5.1 (not_found): Unknown tool: mcp__fake__new. Did you mean `mcp__fake__cwd`?
         ! MCP server `fake`, tool `echo`: its definition changed since its server was accepted; it is held until a person runs `cotter mcp accept fake`
         ! MCP server `fake`, tool `new`: it is new since its server was accepted; it is held until a person runs `cotter mcp accept fake`
@@ -370,17 +370,17 @@ async fn s9_ambiguous_mcp_tool_names_are_refused() {
         mcp__fake__fine.name-1 external
         mcp__fake__xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx external
         ! MCP server `fake`, tool `twice`: it is left out: the server has several of that name
-        ! MCP server `fake`, tool ``: it is left out: its name has more than letters, digits, `_`, `-` and `.`
+        ! MCP server `fake`, tool ``: it is left out: its name may have only letters, digits, `_`, `-` and `.`
         ! MCP server `fake`, tool `array`: it is left out: its schema is not that of an object
         ! MCP server `fake`, tool `big`: it is left out: its schema has 70028 bytes; it may have 65536
-        ! MCP server `fake`, tool `bi\u{202e}di`: it is left out: its name has more than letters, digits, `_`, `-` and `.`
+        ! MCP server `fake`, tool `bi\u{202e}di`: it is left out: its name may have only letters, digits, `_`, `-` and `.`
         ! MCP server `fake`, tool `no-schema`: it is left out: its schema is not that of an object
-        ! MCP server `fake`, tool `sla/sh`: it is left out: its name has more than letters, digits, `_`, `-` and `.`
-        ! MCP server `fake`, tool `spa ce`: it is left out: its name has more than letters, digits, `_`, `-` and `.`
+        ! MCP server `fake`, tool `sla/sh`: it is left out: its name may have only letters, digits, `_`, `-` and `.`
+        ! MCP server `fake`, tool `spa ce`: it is left out: its name may have only letters, digits, `_`, `-` and `.`
         ! MCP server `fake`, tool `union`: it is left out: its schema is not that of an object
         ! MCP server `fake`, tool `words`: it is left out: its schema is not that of an object
-        ! MCP server `fake`, tool `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx`: it is left out: its name has 54 letters; here it may have 53
-        ! MCP server `fake`, tool `ünïcode`: it is left out: its name has more than letters, digits, `_`, `-` and `.`
+        ! MCP server `fake`, tool `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx`: it is left out: its name has 54 characters; it may have 53
+        ! MCP server `fake`, tool `ünïcode`: it is left out: its name may have only letters, digits, `_`, `-` and `.`
     "#]].assert_eq(&offered(&mcp));
     assert!(Agent::builder(Scripted::new([])).hook(mcp).build().is_ok());
 }
@@ -466,7 +466,7 @@ async fn mcp_server_that_dies_during_a_call_is_restarted() {
     let mcp = world.open(json!({})).await;
     expect![[r#"
         result c1.1: {}
-        result c2.1 (failed): the server ended while it was asked. Whether the call had an effect is not known; it was not made again; it last said:
+        result c2.1 (failed): the server ended during the request. Whether the call had an effect is not known; it was not made again; its last output:
         about to die\u{1b}[31m
         result c3.1: {}
     "#]].assert_eq(&call_without_input(&mcp, ["echo", "die", "echo"]).await);
@@ -478,14 +478,14 @@ async fn mcp_server_that_keeps_failing_is_not_restarted() {
     let world = World::new(tools(["die", "echo"]));
     let mcp = world.open(json!({})).await;
     expect![[r#"
-        result c1.1 (failed): the server ended while it was asked. Whether the call had an effect is not known; it was not made again; it last said:
+        result c1.1 (failed): the server ended during the request. Whether the call had an effect is not known; it was not made again; its last output:
         about to die\u{1b}[31m
-        result c2.1 (failed): the server ended while it was asked. Whether the call had an effect is not known; it was not made again; it last said:
+        result c2.1 (failed): the server ended during the request. Whether the call had an effect is not known; it was not made again; its last output:
         about to die\u{1b}[31m
-        result c3.1 (failed): the server ended while it was asked. Whether the call had an effect is not known; it was not made again; it last said:
+        result c3.1 (failed): the server ended during the request. Whether the call had an effect is not known; it was not made again; its last output:
         about to die\u{1b}[31m
-        result c4.1 (unavailable): the MCP server `fake`: it failed 3 times and is left alone: it ends before it answers
-        ! MCP server `fake`: it failed 3 times and is left alone: it ends before it answers
+        result c4.1 (unavailable): the MCP server `fake`: it failed 3 times and is not tried again: it ended before it answered
+        ! MCP server `fake`: it failed 3 times and is not tried again: it ended before it answered
     "#]].assert_eq(&call_without_input(&mcp, ["die", "die", "die", "echo"]).await);
     expect!["start\nstart\nstart\n"].assert_eq(&world.log());
     // A server that no longer starts.
@@ -494,11 +494,11 @@ async fn mcp_server_that_keeps_failing_is_not_restarted() {
     world.say(json!({"tools": [], "dies": true}));
     let mcp = world.open(json!({})).await;
     expect![[r#"
-        result c1.1 (unavailable): the MCP server `fake`: it failed 3 times and is left alone: it ended before it had answered; it last said:
+        result c1.1 (unavailable): the MCP server `fake`: it failed 3 times and is not tried again: it ended before it answered; its last output:
         no configuration
-        result c2.1 (unavailable): the MCP server `fake`: it failed 3 times and is left alone: it ended before it had answered; it last said:
+        result c2.1 (unavailable): the MCP server `fake`: it failed 3 times and is not tried again: it ended before it answered; its last output:
         no configuration
-        ! MCP server `fake`: it failed 3 times and is left alone: it ended before it had answered; it last said:
+        ! MCP server `fake`: it failed 3 times and is not tried again: it ended before it answered; its last output:
         no configuration
     "#]].assert_eq(&call_without_input(&mcp, ["echo", "echo"]).await);
     expect!["start\nstart\nstart\nstart\n"].assert_eq(&world.log());
@@ -531,14 +531,14 @@ async fn mcp_server_that_does_not_start_is_skipped_with_a_notice() {
     check(
         json!({"command": "true", "args": []}),
         expect![[r#"
-            ! MCP server `fake`: its tools are left out: it ended before it had answered
+            ! MCP server `fake`: its tools are left out: it ended before it answered
         "#]],
     )
     .await;
     check(
         json!({"command": "echo", "args": ["hello"]}),
         expect![[r#"
-            ! MCP server `fake`: its tools are left out: it ended before it had answered
+            ! MCP server `fake`: its tools are left out: it ended before it answered
         "#]],
     )
     .await;
@@ -546,9 +546,9 @@ async fn mcp_server_that_does_not_start_is_skipped_with_a_notice() {
     check(
         json!({}),
         expect![[r#"
-        ! MCP server `fake`: its tools are left out: it ended before it had answered; it last said:
-        no configuration
-    "#]],
+            ! MCP server `fake`: its tools are left out: it ended before it answered; its last output:
+            no configuration
+        "#]],
     )
     .await;
     world.say(json!({"tools": [], "silent": true}));
@@ -580,7 +580,7 @@ async fn endless_mcp_tool_lists_are_cut() {
     let mcp = world.open(json!({})).await;
     expect![[r#"
         ! MCP server `fake`, tool `echo`: it is left out: the server has several of that name
-        ! MCP server `fake`: it has more tools than are taken; the rest is left out
+        ! MCP server `fake`: it has too many tools; the rest is left out
     "#]]
     .assert_eq(&offered(&mcp));
     let many: Vec<_> = (0..600).map(|n| tool(&format!("t{n:03}"))).collect();
@@ -588,7 +588,7 @@ async fn endless_mcp_tool_lists_are_cut() {
     let mcp = world.open(json!({})).await;
     assert_eq!(mcp.schema().len(), 512);
     expect![[r#"
-        ! MCP server `fake`: it has more tools than are taken; the rest is left out
+        ! MCP server `fake`: it has too many tools; the rest is left out
     "#]]
     .assert_eq(&take_diagnostics(&mcp));
 }
@@ -644,7 +644,7 @@ async fn mcp_call_times_out_and_is_cancelled() {
     let pipe = Pipe::new(&world);
     let calls = vec![("mcp__fake__hang", json!({"pipe": pipe.path}))];
     expect![[r#"
-        result c1.1 (timeout): the server did not answer within 200ms; it was told to stop
+        result c1.1 (timeout): the server did not answer within 200ms; the call was cancelled
     "#]]
     .assert_eq(&call_tools(&mcp, calls).await);
     assert_eq!(pipe.rest().await, ["hanging", "cancelled"]);
@@ -721,7 +721,7 @@ async fn mcp_failure_quotes_the_log_of_the_server() {
     let mcp = world.open(json!({})).await;
     expect![[r#"
         result c1.1: logged
-        result c2.1 (failed): the server ended while it was asked. Whether the call had an effect is not known; it was not made again; it last said:
+        result c2.1 (failed): the server ended during the request. Whether the call had an effect is not known; it was not made again; its last output:
         "logged words"
         about to die\u{1b}[31m
     "#]].assert_eq(&call_without_input(&mcp, ["log", "die"]).await);
@@ -789,7 +789,7 @@ async fn r11_mcp_server_over_http_is_called() {
         result c1.1: {}
         result c2.1 (failed): it did not work
         result c3.1: done
-        result c4.1 (failed): it failed on the way: unexpected server response: more than 16777216 bytes at once. Whether the call had an effect is not known; it was not made again
+        result c4.1 (failed): the connection failed: unexpected server response: more than 16777216 bytes at once. Whether the call had an effect is not known; it was not made again
         result c5.1: {}
     "#]]
     .assert_eq(&call_without_input(&mcp, ["echo", "fail", "progress", "huge", "echo"]).await);
@@ -819,7 +819,7 @@ async fn mcp_address_that_refuses_or_redirects_is_skipped() {
         ! MCP server `fake`: its tools are left out: header `authorization`: there is no variable `NOT_THERE`
     "#]]).await;
     check("/mcp", "line\nbreak", expect![[r#"
-        ! MCP server `fake`: its tools are left out: header `authorization` has letters that none may have
+        ! MCP server `fake`: its tools are left out: header `authorization` has characters that are not allowed
     "#]]).await;
     // Nothing went to where it was sent.
     assert_eq!(world.log(), "");
@@ -912,9 +912,9 @@ async fn s9_mcp_server_that_does_not_list_changed_tools_times_out() {
     let change = json!({"tools": tools(["change", "echo"]), "state": {"mute": true}});
     expect![[r#"
         result c1.1: changed
-        result c2.1 (unavailable): the MCP server `fake`: it did not say within 1s which tools it has now
-        result c3.1 (unavailable): the MCP server `fake`: it failed 3 times and is left alone: it did not answer within 1s
-        ! MCP server `fake`: it failed 3 times and is left alone: it did not answer within 1s
+        result c2.1 (unavailable): the MCP server `fake`: it did not list its tools within 1s
+        result c3.1 (unavailable): the MCP server `fake`: it failed 3 times and is not tried again: it did not answer within 1s
+        ! MCP server `fake`: it failed 3 times and is not tried again: it did not answer within 1s
     "#]].assert_eq(
         &call_tools(
             &mcp,
@@ -933,7 +933,7 @@ async fn s17_mcp_server_that_floods_requests_is_ended() {
     let world = World::new(tools(["flood", "echo"]));
     let mcp = world.open(json!({"timeoutMs": 20_000})).await;
     expect![[r#"
-        result c1.1 (failed): the server asked more than 64 things without reading the answers and was ended. Whether the call had an effect is not known; it was not made again
+        result c1.1 (failed): the server sent more than 64 requests without reading the answers and was ended. Whether the call had an effect is not known; it was not made again
         result c2.1: {"again": 1}
     "#]]
     .assert_eq(
@@ -958,7 +958,7 @@ async fn s9_too_long_mcp_definitions_are_skipped() {
     expect![[r#"
         ! MCP server `fake`, tool `large`: it is left out: its definition is too long
         ! MCP server `fake`, tool `nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn…`: it is left out: its definition is too long
-        ! MCP server `fake`: it has more tools than are taken; the rest is left out"#]].assert_eq(&told.join("\n"));
+        ! MCP server `fake`: it has too many tools; the rest is left out"#]].assert_eq(&told.join("\n"));
     let kept = fs::metadata(world.path("definitions.json")).unwrap().len();
     assert!(kept < 3 * 1024 * 1024, "{kept}");
 }

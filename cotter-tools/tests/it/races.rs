@@ -97,30 +97,30 @@ async fn s16_folder_replaced_by_a_link_after_the_decision_is_not_followed() {
         .observe(ToolRefused, named("back-too", move |_: &ToolRefusedEvent| swap(&refused)));
     expect![[r#"
         call c1.1: read {"path":"dir/a.txt"}
-        result c1.1 (failed): cannot read dir/a.txt: there is a link in its path that was not there before
+        result c1.1 (failed): cannot read dir/a.txt: the path contains a link, and links are not followed
         call c2.1: write {"path":"dir/new.txt","content":"mine\n"}
-        result c2.1 (failed): cannot write dir/new.txt: there is a link in its path that was not there before
+        result c2.1 (failed): cannot write dir/new.txt: the path contains a link, and links are not followed
         call c3.1: write {"path":"dir/deep/er/new.txt","content":"mine\n"}
-        result c3.1 (failed): cannot write dir/deep/er/new.txt: there is a link in its path that was not there before
+        result c3.1 (failed): cannot write dir/deep/er/new.txt: the path contains a link, and links are not followed
         call c4.1: read {"path":"dir/sub/b.txt"}
-        result c4.1 (failed): cannot read dir/sub/b.txt: there is a link in its path that was not there before
+        result c4.1 (failed): cannot read dir/sub/b.txt: the path contains a link, and links are not followed
         call c5.1: edit {"path":"dir/sub/b.txt","edits":[{"old":"inside","new":"within"}]}
-        result c5.1 (failed): cannot edit dir/sub/b.txt: there is a link in its path that was not there before
+        result c5.1 (failed): cannot edit dir/sub/b.txt: the path contains a link, and links are not followed
         call c6.1: edit {"path":"dir/sub/b.txt","edits":[{"old":"within","new":"inside"}]}
-        result c6.1 (failed): cannot edit dir/sub/b.txt: there is a link in its path that was not there before
+        result c6.1 (failed): cannot edit dir/sub/b.txt: the path contains a link, and links are not followed
         call c7.1: edit {"path":"dir/sub/b.txt","edits":[{"old":"from","new":"by"}]}
-        result c7.1 (failed): cannot edit dir/sub/b.txt: there is a link in its path that was not there before
+        result c7.1 (failed): cannot edit dir/sub/b.txt: the path contains a link, and links are not followed
         call c8.1: list {"path":"dir/sub"}
-        result c8.1 (failed): cannot list dir/sub: there is a link in its path that was not there before
+        result c8.1 (failed): cannot list dir/sub: the path contains a link, and links are not followed
         call c9.1: glob {"pattern":"**/*.txt","path":"dir"}
-        result c9.1 (failed): cannot look into dir: there is a link in its path that was not there before
+        result c9.1 (failed): cannot look into dir: the path contains a link, and links are not followed
         call c10.1: glob {"pattern":"**/*.txt"}
         result c10.1: link/a.txt
         link/sub/b.txt
         call c11.1: grep {"pattern":"afar","path":"dir/a.txt"}
-        result c11.1 (failed): cannot search dir/a.txt: there is a link in its path that was not there before
+        result c11.1 (failed): cannot search dir/a.txt: the path contains a link, and links are not followed
         call c12.1: grep {"pattern":"afar"}
-        result c12.1: nothing in . fits
+        result c12.1: no line in . matches
     "#]].assert_eq(&project.run(agent).await);
     assert_eq!(outside(&project), before);
 }

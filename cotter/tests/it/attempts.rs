@@ -448,15 +448,15 @@ async fn truncated_reply_is_continued_three_times() {
         user: go
         assistant: a
         note: <system-reminder>
-        Your reply was cut off at its length limit. Go on where it stopped.
+        Your reply was cut off at its length limit. Continue where it stopped.
         </system-reminder>
         assistant: b
         note: <system-reminder>
-        Your reply was cut off at its length limit. Go on where it stopped.
+        Your reply was cut off at its length limit. Continue where it stopped.
         </system-reminder>
         assistant: c
         note: <system-reminder>
-        Your reply was cut off at its length limit. Go on where it stopped.
+        Your reply was cut off at its length limit. Continue where it stopped.
         </system-reminder>
         assistant: d
     "#]]

@@ -63,17 +63,17 @@ async fn p1_list_commands_show_tools_skills_agents_and_commands() {
             /brief: Short
               command.result
             > /agents
-            @general: Works on a task by itself and reports what came of it
-            @reviewer: Reads code or text and says what is wrong with it
+            @general: Works on a task by itself and reports the result
+            @reviewer: Reviews code or text and reports what is wrong
               command.result
             > /commands
-            /compact: Sums up the conversation now; words after it say what matters: /compact [WORDS]
-            /name: Names this session, or tells its name: /name [TEXT]
-            /retry: Sends your last prompt again
-            /tools: Lists the tools the model may call
-            /skills: Lists the skills there are
-            /agents: Lists the subagents the model may call
-            /commands: Lists the commands there are
+            /compact: Summarise the conversation now; TEXT says what matters: /compact [TEXT]
+            /name: Name this session, or show its name: /name [TEXT]
+            /retry: Send your last prompt again
+            /tools: List the tools that the model may call
+            /skills: List the skills
+            /agents: List the subagents that the model may call
+            /commands: List the commands
               command.result
         "#]],
     )
@@ -124,19 +124,19 @@ async fn g19_compact_command_summarises_and_reports_the_saving() {
         &["/compact", "tell me a story", "/compact the pier", "/compact"],
         expect![[r#"
             > /compact
-            there is nothing to sum up
+            there is nothing to compact
               compaction_start
               compaction_end
               command.result
             > tell me a story
             a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story a long story 
             > /compact the pier
-            summed up: 134 tokens before, 28 after
+            compacted: 134 tokens before, 28 after
               compaction_start
               compaction_end
               command.result
             > /compact
-            there is nothing to sum up
+            there is nothing to compact
               compaction_start
               compaction_end
               command.result
@@ -187,7 +187,7 @@ async fn g19_a_compaction_that_is_refused_or_fails_is_an_error() {
         > hi
         hello
         > /compact
-        error: command "/compact" failed: the conversation could not be summed up: the script has no step for request 2
+        error: command "/compact" failed: cannot summarise the conversation: the script has no step for request 2
           compaction_start
           compaction_end
     "#]]).await;
@@ -313,7 +313,7 @@ async fn g19_compact_during_a_run_waits_for_its_next_request() {
     expect![[r#"
         user: tidy up
         call c1.1: tidy {}
-        result c1.1: Status("the conversation is summed up before the next request")
+        result c1.1: Status("the conversation will be compacted before the next request")
         compaction: [Summary of the conversation so far]
 
         it was tidied
@@ -397,7 +397,7 @@ async fn s1_s16_hard_link_to_a_closed_file_is_closed() {
     let results: Vec<_> = shown.lines().filter(|line| line.starts_with("result")).collect();
     expect![[r#"
         [
-            "result c1.1 (denied): Hook \"own-files\" blocked the action: notes is another name of what is closed to every call. Adjust your approach; do not retry the exact same call.",
+            "result c1.1 (denied): Hook \"own-files\" blocked the action: notes is a hard link to a file that is closed to every call. Adjust your approach; do not retry the exact same call.",
             "result c1.2:      1\twords",
             "result c1.3:      1\twords",
         ]
@@ -430,7 +430,7 @@ async fn read_pages_of_a_long_file_are_complete() {
     } {
         offset = next;
     }
-    expect!["[881, 1741, 1900]"].assert_eq(&format!("{pages:?}"));
+    expect!["[881]"].assert_eq(&format!("{pages:?}"));
     // A page has at least one line, even if the line exceeds the limit.
     let page = read_page(&root, json!({"path": "wide"}), 1000).await;
     assert!(page.contains("go on with offset 2"), "{page}");

@@ -447,7 +447,7 @@ async fn g16_nesting_is_limited_to_depth_four() {
         r1 c1.1/1/2/3/4 in c1.1/1/2/3: deeper pass by zone
         user: go
         call c1.1: deeper {}
-        result c1.1: denied: calls are nested 4 deep, and may not be deeper
+        result c1.1: denied: calls are nested too deep (the limit is 4)
         assistant: done
     "#]]
     .assert_eq(&format!("{}{}{}", diary.shown(), rows(&agent, session.id()), transcript(&session)));

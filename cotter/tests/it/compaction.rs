@@ -158,13 +158,13 @@ async fn g19_compaction_is_not_repeated_if_it_cannot_shorten() {
         summed up
         5
         91
-        told: the conversation is near the end of the window, summed up as it is
+        told: the context window is nearly full even after a compaction
         95
         130
         summed up
         5
         92
-        told: the conversation is near the end of the window, summed up as it is
+        told: the context window is nearly full even after a compaction
         93
     "#]]
     .assert_eq(&shown);
@@ -362,15 +362,15 @@ async fn g19_compaction_of_an_empty_session_is_an_error() {
         &model,
         &["/compact a", "/squeeze"],
         expect![[r#"
-        /compact a -> error: hook: hook "compact" failed: there is nothing to sum up ""
-        /squeeze -> error: command: command "/squeeze" failed: there is nothing to sum up ""
-        compaction_start forced
-        compaction_end failed
-        compaction_start forced
-        compaction_end failed
-        sent:
-        stored:
-    "#]],
+            /compact a -> error: hook: hook "compact" failed: there is nothing to compact ""
+            /squeeze -> error: command: command "/squeeze" failed: there is nothing to compact ""
+            compaction_start forced
+            compaction_end failed
+            compaction_start forced
+            compaction_end failed
+            sent:
+            stored:
+        "#]],
     )
     .await;
 }

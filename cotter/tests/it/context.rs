@@ -595,11 +595,11 @@ async fn l1_turn_end_gate_continues_the_run_at_most_eight_times() {
         user: go
         assistant: answer 1
         note: <system-reminder>
-        Hook "more" asks you to go on: 0 so far
+        Hook "more" asks you to continue: 0 so far
         </system-reminder>
         assistant: answer 2
         note: <system-reminder>
-        Hook "more" asks you to go on: 1 so far
+        Hook "more" asks you to continue: 1 so far
         </system-reminder>"#]]
     .assert_eq(&transcript(&session).lines().take(9).collect::<Vec<_>>().join("\n"));
 }

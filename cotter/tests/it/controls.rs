@@ -498,7 +498,7 @@ async fn g17_b1_controls_run_a_tool_through_the_pipeline() {
         echo: hi
         echo denied: Hook "picky" blocked the action: not that. Adjust your approach; do not retry the exact same call.
         echo invalid_args: Invalid arguments for `echo`: not a JSON object; send complete arguments, smaller if they were cut off.
-        danger denied: Permission denied for `danger`: zone `external` asks at level `standard`, and nobody is there to be asked. Do not retry this exact call.
+        danger denied: Permission denied for `danger`: zone `external` asks at level `standard`, and no person can be asked. Do not retry this exact call.
         hidden denied: The tool `hidden` is not available to this agent.
         ecco not_found: Unknown tool: ecco. Did you mean `echo`?
         run.start r1
@@ -507,8 +507,8 @@ async fn g17_b1_controls_run_a_tool_through_the_pipeline() {
         ledger r1/2 echo {"text":"bad"} block picky not that
         ledger r1/3 echo 7 block schema Invalid arguments for `echo`: not a JSON object; send complete arguments, smaller if they were cut off.
         question r1.0.4 [{"callId":"r1/4","asks":[{"by":"zone","reason":"zone `external` asks at level `standard`"}]}]
-        answer r1.0.4 nobody [{"callId":"r1/4","answer":"no","words":"nobody is there to be asked"}]
-        ledger r1/4 danger {} block nobody zone `external` asks at level `standard`, and nobody is there to be asked
+        answer r1.0.4 nobody [{"callId":"r1/4","answer":"no","words":"no person can be asked"}]
+        ledger r1/4 danger {} block nobody zone `external` asks at level `standard`, and no person can be asked
         ledger r1/5 hidden {} block scope The tool `hidden` is not available to this agent.
         ledger r1/6 ecco {} block scope Unknown tool: ecco. Did you mean `echo`?
         run.end r1 end_turn
@@ -699,27 +699,27 @@ async fn g17_added_messages_keep_calls_and_results_paired() {
     let _ = session.prompt("/fill").await;
     let _ = session.prompt("/do go").await;
     expect![[r#"
-        result: there is no call `a` that waits for a result
+        result: no call `a` waits for a result
         call: taken
-        user: the call `a` waits for its result
-        reply: the call `a` waits for its result
-        result: there is no call `b` that waits for a result
+        user: cannot add a message: call `a` has no result
+        reply: cannot add a message: call `a` has no result
+        result: no call `b` waits for a result
         result: taken
-        result: there is no call `a` that waits for a result
+        result: no call `a` waits for a result
         reply: taken
         user: taken
         call: taken
         --
-        result: a run is under way, and calls and results are its own
-        call: a run is under way, and calls and results are its own
+        result: cannot add a call or a result: a run is in progress
+        call: cannot add a call or a result: a run is in progress
         user: taken
         reply: taken
-        result: a run is under way, and calls and results are its own
-        result: a run is under way, and calls and results are its own
-        result: a run is under way, and calls and results are its own
+        result: cannot add a call or a result: a run is in progress
+        result: cannot add a call or a result: a run is in progress
+        result: cannot add a call or a result: a run is in progress
         reply: taken
         user: taken
-        call: a run is under way, and calls and results are its own
+        call: cannot add a call or a result: a run is in progress
     "#]]
     .assert_eq(&format!("{}--\n{}", by_command.shown(), by_hook.shown()));
     expect![[r#"

@@ -52,17 +52,17 @@ async fn p4_custom_entry_needs_its_own_type_and_keeps_its_fields() {
     }
     expect![[r#"
         {"type":"todo","items":[{"a":1},null],"timestamp":"2020-01-02T03:04:05.000Z"}: Ok("00000001")
-        {"type":"todo","parentId":7}: Err("entry key `parentId` belongs to the core")
-        {"type":"todo","id":"x"}: Err("entry key `id` belongs to the core")
+        {"type":"todo","parentId":7}: Err("entry key `parentId` is reserved")
+        {"type":"todo","id":"x"}: Err("entry key `id` is reserved")
         {"type":"über.zeug/2"}: Ok("00000002")
         {"items":[]}: Err("Entry must have type")
         {"type":""}: Err("Entry must have type")
         {"type":7}: Err("Entry must have type")
-        {"type":"message"}: Err("entry type `message` belongs to the core")
-        {"type":"compaction"}: Err("entry type `compaction` belongs to the core")
-        {"type":"run.start"}: Err("entry type `run.start` belongs to the core")
-        {"type":"ledger"}: Err("entry type `ledger` belongs to the core")
-        {"type":"session"}: Err("entry type `session` belongs to the core")
+        {"type":"message"}: Err("entry type `message` is reserved")
+        {"type":"compaction"}: Err("entry type `compaction` is reserved")
+        {"type":"run.start"}: Err("entry type `run.start` is reserved")
+        {"type":"ledger"}: Err("entry type `ledger` is reserved")
+        {"type":"session"}: Err("entry type `session` is reserved")
     "#]].assert_eq(&shown);
     let kept = transcript(&session);
     expect![[r#"

@@ -127,41 +127,41 @@ async fn p10_broken_middle_line_loses_only_that_line() {
     check(
         Case::lines(&lines),
         expect![[r#"
-        user: one
-        user: three
-        user: hello?
-        assistant: still here
-        --
-        3: not a line of JSON
-        entry 3: its parent 2 does not come before it
-    "#]],
+            user: one
+            user: three
+            user: hello?
+            assistant: still here
+            --
+            3: the line is not JSON
+            entry `3`: its parent `2` is missing or comes later
+        "#]],
     )
     .await;
     lines[1] = message_line("2", Some("1"), "two").replace("\"content\":", "\"content\"");
     check(
         Case::lines(&lines),
         expect![[r#"
-        user: one
-        Unreadable
-        user: three
-        user: hello?
-        assistant: still here
-        --
-        entry 2: what it says cannot be read
-    "#]],
+            user: one
+            Unreadable
+            user: three
+            user: hello?
+            assistant: still here
+            --
+            entry 2: cannot read its contents
+        "#]],
     )
     .await;
     lines[1] = String::new();
     check(
         Case::lines(&lines),
         expect![[r#"
-        user: one
-        user: three
-        user: hello?
-        assistant: still here
-        --
-        entry 3: its parent 2 does not come before it
-    "#]],
+            user: one
+            user: three
+            user: hello?
+            assistant: still here
+            --
+            entry `3`: its parent `2` is missing or comes later
+        "#]],
     )
     .await;
 }
@@ -197,15 +197,15 @@ async fn p10_a_cycle_of_parents_is_refused() {
     check(
         Case::lines(&lines),
         expect![[r#"
-        user: one
-        user: two
-        user: three
-        user: hello?
-        assistant: still here
-        --
-        entry 1: its parent 2 does not come before it
-        entry 3: its parent 3 does not come before it
-    "#]],
+            user: one
+            user: two
+            user: three
+            user: hello?
+            assistant: still here
+            --
+            entry `1`: its parent `2` is missing or comes later
+            entry `3`: its parent `3` is missing or comes later
+        "#]],
     )
     .await;
 }
@@ -221,15 +221,15 @@ async fn p10_unknown_types_and_keys_are_kept() {
     check(
         Case::lines(&lines),
         expect![[r#"
-        user: one
-        {"type":"from_the_future","x":{"y":[1]}}
-        user: other order
-        Unreadable
-        user: hello?
-        assistant: still here
-        --
-        entry 4: what it says cannot be read
-    "#]],
+            user: one
+            {"type":"from_the_future","x":{"y":[1]}}
+            user: other order
+            Unreadable
+            user: hello?
+            assistant: still here
+            --
+            entry 4: cannot read its contents
+        "#]],
     )
     .await;
 }
@@ -259,7 +259,7 @@ async fn p10_a_newer_version_is_read_and_not_written() {
     let before = case.bytes();
     let session = case.agent().session("s").await.unwrap();
     assert_eq!(transcript(&session), "user: from the future\n");
-    expect!["error: store: session `s` is read-only: a newer version wrote it (format 2, this one knows 1)"].assert_eq(&ending(&session.prompt("hello?").await));
+    expect!["error: store: session `s` is read-only: a newer version wrote it (format 2; this version reads up to 1)"].assert_eq(&ending(&session.prompt("hello?").await));
     assert!(session.set_name("mine").is_err());
     assert_eq!(transcript(&session), "user: from the future\n");
     assert_eq!(case.bytes(), before);

@@ -40,15 +40,15 @@ async fn check(example: impl Future<Output = Result<String, Box<dyn Error>>>, ex
 #[tokio::test]
 async fn permission_gate_example_passes_asks_and_blocks() {
     check(permission_gate::run(), expect![[r#"
-        asked: git {"args":"push"} <- mind-the-remote: others will see it
+        asked: git {"args":"push"} <- check-push: others will see it
 
         user: Push my work.
         call c1.1: git {"args":"status"}
         call c1.2: git {"args":"push"}
         call c1.3: git {"args":"push --force"}
-        result c1.1: (pretended) git status
-        result c1.2: (pretended) git push
-        result c1.3 (denied): Hook "mind-the-remote" blocked the action: it would rewrite shared history. Adjust your approach; do not retry the exact same call.
+        result c1.1: (simulated) git status
+        result c1.2: (simulated) git push
+        result c1.3 (denied): Hook "check-push" blocked the action: it would rewrite shared history. Adjust your approach; do not retry the exact same call.
         assistant: Pushed, without force.
     "#]]).await;
 }
@@ -85,11 +85,11 @@ async fn auto_approve_example_answers_instead_of_the_person() {
         fetch {"host":"other.example"} <- zone: zone `network` asks at level `standard`
         --
         fetch {"host":"docs.example"} <- zone: zone `network` asks at level `standard`
-        fetch {"host":"docs.example","as":"root"} <- zone: zone `network` asks at level `standard`; as-root: as somebody else
+        fetch {"host":"docs.example","as":"root"} <- zone: zone `network` asks at level `standard`; as-root: it runs as another user
 
         user: Read about it.
         call c1.1: fetch {"host":"docs.example"}
-        result c1.1: (pretended) page of docs.example
+        result c1.1: (simulated) page of docs.example
         call c2.1: fetch {"host":"tracker.example"}
         result c2.1 (denied): Permission denied for `fetch`: no trackers. Do not retry this exact call.
         call c3.1: fetch {"host":"other.example"}
@@ -97,7 +97,7 @@ async fn auto_approve_example_answers_instead_of_the_person() {
         call c4.1: fetch {"host":"docs.example"}
         call c4.2: fetch {"host":"docs.example","as":"root"}
         result c4.1 (denied): Permission denied for `fetch`: zone `network` asks at level `standard`, and there was no answer. Do not retry this exact call.
-        result c4.2 (denied): Permission denied for `fetch`: zone `network` asks at level `standard`; as somebody else, and there was no answer. Do not retry this exact call.
+        result c4.2 (denied): Permission denied for `fetch`: zone `network` asks at level `standard`; it runs as another user, and there was no answer. Do not retry this exact call.
         assistant: I read what I could.
     "#]]).await;
 }
@@ -215,24 +215,24 @@ async fn custom_compaction_example_gives_the_summary() {
     check(
         custom_compaction::run(),
         expect![[r#"
-        user: What colour is the sky?
-        --
-        user: What colour is the sky?
-        assistant: Blue.
-        user: Why?
-        --
-        summary: [Summary of the conversation so far]
+            user: What colour is the sky?
+            --
+            user: What colour is the sky?
+            assistant: Blue.
+            user: Why?
+            --
+            summary: [Summary of the conversation so far]
 
-        The person asked:
-        - What colour is the sky?
-        - Why?
+            The person asked:
+            - What colour is the sky?
+            - Why?
 
-        [End of the summary; the conversation goes on from here]
-        user: Always?
-        note: <system-reminder>
-        From hook "told": forced by what-was-asked
-        </system-reminder>
-    "#]],
+            [End of the summary; the conversation goes on from here]
+            user: Always?
+            note: <system-reminder>
+            From hook "report": forced by list-prompts
+            </system-reminder>
+        "#]],
     )
     .await;
 }
@@ -471,16 +471,16 @@ async fn command_example_gives_a_status_or_a_prompt() {
     check(
         command::run(),
         expect![[r#"
-        /name: Names the session.
-        /standup: Drafts a note.
-        standup an…: ["ann", "anton"]
-        /name "a fine day" -> this is now "a fine day" (0 requests)
-        /standup ann -> All is well. (1 requests)
+            /name: Names the session.
+            /standup: Drafts a note.
+            standup an…: ["ann", "anton"]
+            /name "a fine day" -> the session is now named "a fine day" (0 requests)
+            /standup ann -> All is well. (1 requests)
 
-        SessionInfo(Some("a fine day"))
-        user: Write a stand-up note for ann. 1 entries so far.
-        assistant: All is well.
-    "#]],
+            SessionInfo(Some("a fine day"))
+            user: Write a stand-up note for ann. 1 entries so far.
+            assistant: All is well.
+        "#]],
     )
     .await;
 }

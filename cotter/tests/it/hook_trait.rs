@@ -474,7 +474,7 @@ async fn r4_agent_is_removed_after_its_run_ends() {
         call c1.1: invoke_subagent {"name":"sub","prompt":"p"}
         result c1.1: {"status":"success","data":{"subagent":"sub","content":"sub done"}}
         call c4.1: invoke_subagent {"name":"sub","prompt":"p"}
-        result c4.1 (failed): {"status":"error","message":"subagent `sub` is no longer there","data":null}
+        result c4.1 (failed): {"status":"error","message":"subagent `sub` was removed","data":null}
         assistant: done
     "#]].assert_eq(&transcript(&session));
 }
@@ -641,7 +641,7 @@ async fn r11_hook_provides_tools_with_effects_and_parallel_calls() {
         result c1.2: recall: b
         result c1.3 (denied): Permission denied for `remember`. Do not retry this exact call.
         result c1.4 (invalid_args): Invalid arguments for `recall`: /text: 7 is not of type "string".
-        result c1.5 (unavailable): `forget` was declared by a hook that does not run it
+        result c1.5 (unavailable): the hook that declares the tool `forget` does not run it
         assistant: done
     "#]].assert_eq(&format!("{}--\n{}", hook.diary.shown(), transcript(&session)));
     assert!(session.messages().iter().any(|message| matches!(message, Message::ToolResult(_))));

@@ -58,7 +58,7 @@ async fn l21_l6_run_ends_at_max_steps() {
         builder,
         expect![[r#"
             session.start
-            error max_turns: the run took as many steps as it may: 3
+            error max_turns: the run reached its limit of 3 steps
             session.end max_turns
             error hook: max_turns
             end hook: max_turns
@@ -240,7 +240,7 @@ async fn l21_invalid_price_counts_as_unknown() {
         NaN: budget_exceeded: budget_exceeded: the price of a reply is not known, so the budget cannot be kept
         inf: budget_exceeded: budget_exceeded: the price of a reply is not known, so the budget cannot be kept
         -1: budget_exceeded: budget_exceeded: the price of a reply is not known, so the budget cannot be kept
-        0: max_turns: max_turns: the run took as many steps as it may: 2
+        0: max_turns: max_turns: the run reached its limit of 2 steps
     "#]].assert_eq(&shown);
 }
 

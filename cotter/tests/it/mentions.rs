@@ -405,8 +405,8 @@ async fn g16_child_shares_policy_ledger_and_budget_of_its_parent() {
         ledger c1.1 invoke_subagent {"name":"work","prompt":"x"} pass zone
         run.start r1/1
         question r1/1.1 [{"callId":"c1.1","asks":[{"by":"zone","reason":"zone `external` asks at level `standard`"}]}]
-        answer r1/1.1 nobody [{"callId":"c1.1","answer":"no","words":"nobody is there to be asked"}]
-        ledger c1.1 danger {} block nobody zone `external` asks at level `standard`, and nobody is there to be asked
+        answer r1/1.1 nobody [{"callId":"c1.1","answer":"no","words":"no person can be asked"}]
+        ledger c1.1 danger {} block nobody zone `external` asks at level `standard`, and no person can be asked
         run.end r1/1 end_turn
         outcome c1.1 ok
         run.end r1 end_turn

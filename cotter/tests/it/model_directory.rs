@@ -185,8 +185,8 @@ fn p8_no_model_is_found_without_a_directory() {
     let long = format!("lab/{}\n\u{1b}[31m", "x".repeat(200));
     let shown = |name: &str| ().find(name).map(|model| model.name().clone()).unwrap_err();
     expect![[r#"
-        bad_request: model `lab/wise` is not known here
-        bad_request: model `lab/xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…` is not known here
+        bad_request: model `lab/wise` not found
+        bad_request: model `lab/xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…` not found
     "#]].assert_eq(&format!("{}\n{}\n", shown("lab/wise"), shown(&long)));
     assert_eq!((().available(), ().api_key("lab")), (vec![], None));
 }

@@ -233,8 +233,8 @@ async fn l8_external_hook_answers_at_tool_pre() {
             - risky {"n":1}
             - result c1.1: risky ran
             - result c1.3: {"status":"success","data":{"subagent":"helper","content":"helped"}}
-            + result c1.1 (denied): Hook "hook" blocked the action: it may not change anything: a profile's hooks never do. Adjust your approach; do not retry the exact same call.
-            + result c1.3 (denied): Hook "hook" blocked the action: it may not change anything: a profile's hooks never do. Adjust your approach; do not retry the exact same call.
+            + result c1.1 (denied): Hook "hook" blocked the action: it may not change anything: it belongs to a profile. Adjust your approach; do not retry the exact same call.
+            + result c1.3 (denied): Hook "hook" blocked the action: it may not change anything: it belongs to a profile. Adjust your approach; do not retry the exact same call.
         {"input":{"n":2},"ask":"sure of 2?"}
           user, granted:
             - person asked: risky {"n":1} <- zone: zone `external` asks at level `standard`
@@ -255,8 +255,8 @@ async fn l8_external_hook_answers_at_tool_pre() {
             - risky {"n":1}
             - result c1.1: risky ran
             - result c1.3: {"status":"success","data":{"subagent":"helper","content":"helped"}}
-            + result c1.1 (denied): Hook "hook" blocked the action: it may not change anything: a profile's hooks never do. Adjust your approach; do not retry the exact same call.
-            + result c1.3 (denied): Hook "hook" blocked the action: it may not change anything: a profile's hooks never do. Adjust your approach; do not retry the exact same call.
+            + result c1.1 (denied): Hook "hook" blocked the action: it may not change anything: it belongs to a profile. Adjust your approach; do not retry the exact same call.
+            + result c1.3 (denied): Hook "hook" blocked the action: it may not change anything: it belongs to a profile. Adjust your approach; do not retry the exact same call.
         {"result":"cached"}
           user, granted:
             - risky {"n":1}
@@ -276,8 +276,8 @@ async fn l8_external_hook_answers_at_tool_pre() {
             - risky {"n":1}
             - result c1.1: risky ran
             - result c1.3: {"status":"success","data":{"subagent":"helper","content":"helped"}}
-            + result c1.1 (denied): Hook "hook" blocked the action: it may not change anything: a profile's hooks never do. Adjust your approach; do not retry the exact same call.
-            + result c1.3 (denied): Hook "hook" blocked the action: it may not change anything: a profile's hooks never do. Adjust your approach; do not retry the exact same call.
+            + result c1.1 (denied): Hook "hook" blocked the action: it may not change anything: it belongs to a profile. Adjust your approach; do not retry the exact same call.
+            + result c1.3 (denied): Hook "hook" blocked the action: it may not change anything: it belongs to a profile. Adjust your approach; do not retry the exact same call.
         {"output":"seen","additionalContext":"it is Friday"}
           user:
             + note: Output of hook "hook": seen
@@ -333,11 +333,11 @@ async fn l8_external_hook_answers_at_tool_post() {
             + result c1.1: [redacted]
             + result c1.3: [redacted]
           project:
-            + person told: hook `hook` would change something at `tool.post`, which it may not: its owner was not granted `rewrite`
-            + person told: hook `hook` would change something at `tool.post`, which it may not: its owner was not granted `rewrite`
+            + person told: hook `hook` may not change anything at `tool.post`: its owner was not granted `rewrite`; its change is ignored
+            + person told: hook `hook` may not change anything at `tool.post`: its owner was not granted `rewrite`; its change is ignored
           profile:
-            + person told: hook `hook` would change something at `tool.post`, which it may not: a profile's hooks never do
-            + person told: hook `hook` would change something at `tool.post`, which it may not: a profile's hooks never do
+            + person told: hook `hook` may not change anything at `tool.post`: it belongs to a profile; its change is ignored
+            + person told: hook `hook` may not change anything at `tool.post`: it belongs to a profile; its change is ignored
         {"output":"seen","additionalContext":"it is Friday"}
           user:
             + note: Output of hook "hook": seen
@@ -385,7 +385,7 @@ async fn l8_external_hook_answers_at_user_prompt_submit() {
             - assistant: bye
             - user: fail
             + ended: blocked: blocked: hook "hook" refused the prompt: not today
-            + ended: error: hook: hook "compact" failed: there is nothing to sum up
+            + ended: error: hook: hook "compact" failed: there is nothing to compact
             + ended: blocked: blocked: hook "hook" refused the prompt: not today
         {"ask":"sure?"}
           user, granted, project, profile:
@@ -409,7 +409,7 @@ async fn l8_external_hook_answers_at_user_prompt_submit() {
             - assistant: bye
             - user: fail
             + ended: blocked: blocked: hook "hook" refused the prompt: sure?
-            + ended: error: hook: hook "compact" failed: there is nothing to sum up
+            + ended: error: hook: hook "compact" failed: there is nothing to compact
             + ended: blocked: blocked: hook "hook" refused the prompt: sure?
         {"prompt":"go slowly"}
           user, granted:
@@ -440,7 +440,7 @@ async fn l8_external_hook_answers_at_user_prompt_submit() {
             - assistant: bye
             - user: fail
             + ended: blocked: blocked: hook "hook" refused the prompt: it may not change anything: its owner was not granted `rewrite`
-            + ended: error: hook: hook "compact" failed: there is nothing to sum up
+            + ended: error: hook: hook "compact" failed: there is nothing to compact
             + ended: blocked: blocked: hook "hook" refused the prompt: it may not change anything: its owner was not granted `rewrite`
           profile:
             - person asked: risky {"n":1} <- zone: zone `external` asks at level `standard`
@@ -462,9 +462,9 @@ async fn l8_external_hook_answers_at_user_prompt_submit() {
             - user: again
             - assistant: bye
             - user: fail
-            + ended: blocked: blocked: hook "hook" refused the prompt: it may not change anything: a profile's hooks never do
-            + ended: error: hook: hook "compact" failed: there is nothing to sum up
-            + ended: blocked: blocked: hook "hook" refused the prompt: it may not change anything: a profile's hooks never do
+            + ended: blocked: blocked: hook "hook" refused the prompt: it may not change anything: it belongs to a profile
+            + ended: error: hook: hook "compact" failed: there is nothing to compact
+            + ended: blocked: blocked: hook "hook" refused the prompt: it may not change anything: it belongs to a profile
         {"output":"seen","additionalContext":"it is Friday"}
           user:
             + note: Output of hook "hook": seen
@@ -503,7 +503,7 @@ async fn l8_external_hook_answers_at_user_prompt_submit() {
             - assistant: bye
             - user: fail
             + ended: blocked: blocked: hook "hook" refused the prompt: out of order
-            + ended: error: hook: hook "compact" failed: there is nothing to sum up
+            + ended: error: hook: hook "compact" failed: there is nothing to compact
             + ended: blocked: blocked: hook "hook" refused the prompt: out of order
     "#]]).await;
 }
@@ -610,7 +610,7 @@ async fn l8_external_hook_answers_at_compact_pre() {
             - [End of the summary; the conversation goes on from here]
             - user: again
             - assistant: bye
-            + ended: error: hook: hook "compact" failed: hook "hook" refused the compaction: it may not change anything: a profile's hooks never do
+            + ended: error: hook: hook "compact" failed: hook "hook" refused the compaction: it may not change anything: it belongs to a profile
         {"output":"seen","additionalContext":"it is Friday"}
           user:
             + note: Output of hook "hook": seen
@@ -668,43 +668,43 @@ async fn l8_external_hook_answers_at_turn_end() {
         PointId::TurnEnd,
         &[block(), ask(), on, words()],
         expect![[r#"
-        {"continue":false,"reason":"not today"}
-          user, granted, project, profile:
-            - a summary
-            - assistant: bye
-            + note: Hook "hook" asks you to go on: not today
-            + assistant: a summary
-            + bye
-            + assistant: more
-            + note: Hook "hook" asks you to go on: not today
-            + assistant: still more
-        {"ask":"sure?"}
-          user, granted, project, profile:
-            nothing changes
-        {"goOn":"run the tests"}
-          user, granted, project, profile:
-            - a summary
-            - assistant: bye
-            + note: Hook "hook" asks you to go on: run the tests
-            + assistant: a summary
-            + bye
-            + assistant: more
-            + note: Hook "hook" asks you to go on: run the tests
-            + assistant: still more
-        {"output":"seen","additionalContext":"it is Friday"}
-          user:
-            + note: Output of hook "hook": seen
-            + From hook "hook": it is Friday
-          granted, project:
-            + note: Output of hook "hook" of this project: seen
-            + From hook "hook" of this project: it is Friday
-          profile:
-            + note: Output of hook "hook" of the profile "p": seen
-            + From hook "hook" of the profile "p": it is Friday
-        "fails"
-          user, granted, project, profile:
-            nothing changes
-    "#]],
+            {"continue":false,"reason":"not today"}
+              user, granted, project, profile:
+                - a summary
+                - assistant: bye
+                + note: Hook "hook" asks you to continue: not today
+                + assistant: a summary
+                + bye
+                + assistant: more
+                + note: Hook "hook" asks you to continue: not today
+                + assistant: still more
+            {"ask":"sure?"}
+              user, granted, project, profile:
+                nothing changes
+            {"goOn":"run the tests"}
+              user, granted, project, profile:
+                - a summary
+                - assistant: bye
+                + note: Hook "hook" asks you to continue: run the tests
+                + assistant: a summary
+                + bye
+                + assistant: more
+                + note: Hook "hook" asks you to continue: run the tests
+                + assistant: still more
+            {"output":"seen","additionalContext":"it is Friday"}
+              user:
+                + note: Output of hook "hook": seen
+                + From hook "hook": it is Friday
+              granted, project:
+                + note: Output of hook "hook" of this project: seen
+                + From hook "hook" of this project: it is Friday
+              profile:
+                + note: Output of hook "hook" of the profile "p": seen
+                + From hook "hook" of the profile "p": it is Friday
+            "fails"
+              user, granted, project, profile:
+                nothing changes
+        "#]],
     )
     .await;
 }
@@ -903,7 +903,7 @@ fn l8_external_hook_at_context_is_refused() {
     let put = agent.extend(user(), |unit| {
         unit.outside(PointId::Context, named_spec("hook"), Arc::new(hook()));
     });
-    expect!["hook `hook`: `context` is for hooks in Rust and for scripts"]
+    expect!["hook `hook`: only hooks in Rust and scripts can run at `context`"]
         .assert_eq(&put.unwrap_err().to_string());
 }
 
@@ -1030,9 +1030,9 @@ async fn l11_hook_that_undoes_the_rewrite_of_another_blocks() {
         ones is asked about {"n":1}
         twos is asked about {"n":1}
         ones is asked about {"n":2}
-        result c1.1 (denied): Hook "ones" blocked the action: it would change again what was changed after it. Adjust your approach; do not retry the exact same call.
+        result c1.1 (denied): Hook "ones" blocked the action: it would change the event again, after another hook changed it. Adjust your approach; do not retry the exact same call.
         run.start r1
-        ledger c1.1 work {"n":2} block ones it would change again what was changed after it
+        ledger c1.1 work {"n":2} block ones it would change the event again, after another hook changed it
           twos: {"n":1} -> {"n":2}
         run.end r1 end_turn
     "#]].assert_eq(&guarded(Zone::Safe, guards).await);
@@ -1104,9 +1104,9 @@ async fn l11_result_of_a_hook_is_used_after_a_question() {
         cache is asked about {"n":1}
         rewrites is asked about {"n":1}
         cache is asked about {"n":2}
-        result c1.1 (denied): Hook "cache" blocked the action: it would change again what was changed after it. Adjust your approach; do not retry the exact same call.
+        result c1.1 (denied): Hook "cache" blocked the action: it would change the event again, after another hook changed it. Adjust your approach; do not retry the exact same call.
         run.start r1
-        ledger c1.1 work {"n":2} block cache it would change again what was changed after it
+        ledger c1.1 work {"n":2} block cache it would change the event again, after another hook changed it
           rewrites: {"n":1} -> {"n":2}
         run.end r1 end_turn
     "#]].assert_eq(&guarded(Zone::Safe, guards).await);
@@ -1136,18 +1136,18 @@ async fn s3_rewrite_without_a_grant_blocks_and_names_the_grant() {
         ledger c1.1 work {"n":1} block rewrites it may not change anything: its owner was not granted `rewrite`
         run.end r1 end_turn
         rewrites is asked about {"n":1}
-        result c1.1 (denied): Hook "rewrites" blocked the action: it may not change anything: a profile's hooks never do. Adjust your approach; do not retry the exact same call.
+        result c1.1 (denied): Hook "rewrites" blocked the action: it may not change anything: it belongs to a profile. Adjust your approach; do not retry the exact same call.
         run.start r1
-        ledger c1.1 work {"n":1} block rewrites it may not change anything: a profile's hooks never do
+        ledger c1.1 work {"n":1} block rewrites it may not change anything: it belongs to a profile
         run.end r1 end_turn
         limited is asked about {"n":1}
         user: go
         call c1.1: work {"n":1}
-        result c1.1 (denied): Hook "limited" blocked the action: it may not change anything: its entry limits it to less. Adjust your approach; do not retry the exact same call.
+        result c1.1 (denied): Hook "limited" blocked the action: it may not change anything: its entry sets a lower power. Adjust your approach; do not retry the exact same call.
         assistant: done
 
         limited is asked about {"n":1}
-        person told: hook `limited` would change something at `tool.pre`, which it may not: its entry limits it to less
+        person told: hook `limited` may not change anything at `tool.pre`: its entry sets a lower power; its change is ignored
         work {"n":1}
         user: go
         call c1.1: work {"n":1}

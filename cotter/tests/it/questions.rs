@@ -180,8 +180,8 @@ async fn s4_answer_timeout_refuses() {
         user: go
         call c1.1: risky {"n":1}
         call c1.2: risky {"n":2}
-        result c1.1 (denied): Permission denied for `risky`: zone `external` asks at level `standard`, and nobody answered in time. Do not retry this exact call.
-        result c1.2 (denied): Permission denied for `risky`: zone `external` asks at level `standard`, and nobody answered in time. Do not retry this exact call.
+        result c1.1 (denied): Permission denied for `risky`: zone `external` asks at level `standard`, and no answer came in time. Do not retry this exact call.
+        result c1.2 (denied): Permission denied for `risky`: zone `external` asks at level `standard`, and no answer came in time. Do not retry this exact call.
         assistant: done
     "#]]).await;
     assert_eq!(start.elapsed(), Duration::from_secs(30 * 60));
@@ -195,8 +195,8 @@ async fn question_without_a_person_refuses_and_says_why() {
         user: go
         call c1.1: risky {"n":1}
         call c1.2: risky {"n":2}
-        result c1.1 (denied): Permission denied for `risky`: zone `external` asks at level `standard`, and nobody is there to be asked. Do not retry this exact call.
-        result c1.2 (denied): Permission denied for `risky`: zone `external` asks at level `standard`, and nobody is there to be asked. Do not retry this exact call.
+        result c1.1 (denied): Permission denied for `risky`: zone `external` asks at level `standard`, and no person can be asked. Do not retry this exact call.
+        result c1.2 (denied): Permission denied for `risky`: zone `external` asks at level `standard`, and no person can be asked. Do not retry this exact call.
         assistant: done
     "#]]).await;
 }

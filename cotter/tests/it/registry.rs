@@ -497,7 +497,7 @@ async fn s30_hooks_are_disabled_by_name() {
         "#]],
     );
     let error = agent.extend(project, |unit| _ = unit.switch_off("gate")).unwrap_err();
-    expect!["project (hooks) may only tighten, and not switch off `gate`"]
+    expect!["cannot switch off hook `gate`: project (hooks) may only tighten"]
         .assert_eq(&error.to_string());
 }
 

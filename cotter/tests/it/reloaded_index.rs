@@ -87,16 +87,16 @@ async fn hot_reload_keeps_the_lists_of_a_conversation_and_adds_a_note() {
         - one: First. - two: Second. | <resources> skills: one, two </resources>
         - one: First. - two: Second. | <resources> skills: one, two </resources>
           <system-reminder>
-          What can be called for has changed.
-          There is the skill `two`: Second, better.
-          There is the skill `three`: Third.
-          The skill `one` is gone.
+          The available skills and subagents have changed.
+          Available now: skill `two`: Second, better.
+          Available now: skill `three`: Third.
+          Removed: skill `one`.
           </system-reminder>
         - one: First. - two: Second. | <resources> skills: one, two </resources>
         - one: First. - two: Second. | <resources> skills: one, two </resources>
           <system-reminder>
-          What can be called for has changed.
-          The skill `three` is gone.
+          The available skills and subagents have changed.
+          Removed: skill `three`.
           </system-reminder>
         whole, whole, whole, whole"#]]);
 }
@@ -131,8 +131,8 @@ async fn lists_are_rebuilt_after_a_compaction_and_in_a_new_session() {
         - one: First. - two: Second. | <resources> skills: one, two </resources>
         - one: First. - two: Second. | <resources> skills: one, two </resources>
           <system-reminder>
-          What can be called for has changed.
-          The skill `one` is gone.
+          The available skills and subagents have changed.
+          Removed: skill `one`.
           </system-reminder>
         (a summary)
         - two: Second. | <resources> skills: two </resources>
@@ -153,8 +153,8 @@ async fn g11_registration_of_the_program_is_shown_at_once() {
         - one: First. - two: Second. | <resources> skills: one, two </resources>
         - one: First. - two: Second. | <resources> skills: one, two </resources>
           <system-reminder>
-          What can be called for has changed.
-          The skill `one` is gone.
+          The available skills and subagents have changed.
+          Removed: skill `one`.
           </system-reminder>
         - three: Third. - two: Second. | <resources> skills: three, two </resources>
         whole, whole, embedder (program)"#]]);

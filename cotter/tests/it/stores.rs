@@ -194,11 +194,11 @@ async fn custom_entry_with_a_core_type_is_refused() {
         {}: Entry must have type
         {"type":""}: Entry must have type
         {"type":1}: Entry must have type
-        {"type":"message"}: entry type `message` belongs to the core
-        {"type":"ledger"}: entry type `ledger` belongs to the core
-        {"type":"session"}: entry type `session` belongs to the core
-        {"type":"mine","id":"1"}: entry key `id` belongs to the core
-        {"type":"mine","parentId":null}: entry key `parentId` belongs to the core
+        {"type":"message"}: entry type `message` is reserved
+        {"type":"ledger"}: entry type `ledger` is reserved
+        {"type":"session"}: entry type `session` is reserved
+        {"type":"mine","id":"1"}: entry key `id` is reserved
+        {"type":"mine","parentId":null}: entry key `parentId` is reserved
     "#]]
     .assert_eq(&shown);
     assert!(session.entries().is_empty());

@@ -152,9 +152,9 @@ async fn dry_run_hooks_cannot_run_tools_or_agents() {
     };
     let agent = builder().tool(tool).on(ToolPre, named("busy", busy)).build().unwrap();
     check(&agent, send("tmp"), expect![[r#"
-        block "dry: true; hooks are only tried here: nothing runs; hooks are only tried here: nobody works for them" by "busy", {"to":"tmp"}, None
+        block "dry: true; cannot run a tool in a dry run; cannot build a child agent in a dry run" by "busy", {"to":"tmp"}, None
         notice: I was busy.
-        busy (embedder) gate block: dry: true; hooks are only tried here: nothing runs; hooks are only tried here: nobody works for them
+        busy (embedder) gate block: dry: true; cannot run a tool in a dry run; cannot build a child agent in a dry run
     "#]]).await;
     assert_eq!(sent.load(Ordering::Relaxed), 0);
 }

@@ -266,8 +266,8 @@ async fn p8_exec_runs_a_program_through_bash() {
         ExecResult { stdout: "{\"command\":\"'if' then\"}", stderr: "oh", code: Some(3), killed: false }
         ExecResult { stdout: "{\"command\":\"'A=b' c\"}", stderr: "oh", code: Some(3), killed: false }
         ExecResult { stdout: "{\"command\":\"./run.sh\",\"cwd\":\"/some where\",\"timeout_ms\":1}", stderr: "oh", code: Some(3), killed: false }
-        invalid_args: "a\0b" has a zero byte, which no program can be given
-        invalid_args: a program has a name
+        invalid_args: the argument "a\0b" contains a zero byte
+        invalid_args: the name of the program is empty
     "#]]).await;
 }
 
@@ -293,24 +293,24 @@ async fn p8_exec_is_decided_like_bash() {
         |agent| agent,
         ls(),
         expect![[r#"
-        unavailable: there is no tool `bash` here, and programs run by way of it
-    "#]],
+            unavailable: cannot run a program: the tool `bash` is not available
+        "#]],
     )
     .await;
     check_exec(
         |agent| agent.tool(fake_bash(Some(failed_output()))).scope(["tool"]),
         ls(),
         expect![[r#"
-        unavailable: there is no tool `bash` here, and programs run by way of it
-    "#]],
+            unavailable: cannot run a program: the tool `bash` is not available
+        "#]],
     )
     .await;
     check_exec(
         |agent| agent.tool(fake_bash(None)),
         ls(),
         expect![[r#"
-        failed: `bash` did not say what came of the program
-    "#]],
+            failed: the tool `bash` returned no result of the program
+        "#]],
     )
     .await;
     let ended = json!({"stdout": "", "stderr": "", "exitCode": null, "killed": true});
@@ -374,12 +374,12 @@ async fn p8_reserved_budget_is_spent_by_its_task_only() {
         .unwrap();
     let reply = fresh(&agent).await.prompt("go").await;
     expect![[r#"
-        the tasks want 2.0000 USD, and 1.0000 are left
+        the tasks need 2.0000 USD, but only 1.0000 USD are left
         the rest: aside
-        the rest: the run cost 2.0000 USD of 6.0000, and 4.0000 are set aside
+        the rest: the run cost 2.0000 USD of 6.0000, and 4.0000 USD are reserved
         first: aside
-        the tasks want 1.5000 USD, and 1.0000 are left
-        first: the task cost 1.0000 USD of 2.0000, and 1.0000 are set aside
+        the tasks need 1.5000 USD, but only 1.0000 USD are left
+        first: the task cost 1.0000 USD of 2.0000, and 1.0000 USD are reserved
         part: aside
         part: the task cost 2.0000 USD of 2.0000
         first: the task cost 2.0000 USD of 2.0000
@@ -510,13 +510,13 @@ async fn p8_handler_that_fires_its_own_point_ends_at_the_depth_limit() {
     let mut lines = diary.lines();
     lines.dedup();
     expect![[r#"
-        context: context: the context cannot be rebuilt while it is being built
-        model.pre: nested: hooks are nested 4 deep, and may not be deeper
+        context: context: cannot rebuild the context while it is being built
+        model.pre: nested: hooks are nested too deep (the limit is 4)
         --
-        context: context: the context cannot be rebuilt while it is being built
-        context: nested: hooks are nested 4 deep, and may not be deeper
-        compact.pre: nested: hooks are nested 4 deep, and may not be deeper
-        model.pre: nested: hooks are nested 4 deep, and may not be deeper
+        context: context: cannot rebuild the context while it is being built
+        context: nested: hooks are nested too deep (the limit is 4)
+        compact.pre: nested: hooks are nested too deep (the limit is 4)
+        model.pre: nested: hooks are nested too deep (the limit is 4)
         end_turn
     "#]]
     .assert_eq(&format!("{}\n{compacted}\n", lines.join("\n")));

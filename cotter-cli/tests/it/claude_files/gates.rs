@@ -153,14 +153,14 @@ fn b3_plugin_installed_several_times_keeps_every_gate_that_applies_here() {
         hook echo-[DIGEST] at tool.pre runs echo here >&2; exit 2
         skills depot-weigh
         hook echo-[DIGEST] at tool.pre runs echo users >&2; exit 2
-        note    [T]/home/.claude/plugins/cache/shop/users: the plugin is installed elsewhere too, and used from there: of this one only its hooks are
+        note    [T]/home/.claude/plugins/cache/shop/users: the plugin is used from another folder: only its hooks are used from this one
         == nobody can tell whose
         folder [T]/home/.claude/plugins/cache/shop/users
         folder [T]/home/.claude/plugins/cache/shop/there
         hook echo-[DIGEST] at tool.pre runs echo there >&2; exit 2
         hook echo-[DIGEST] at tool.pre runs echo users >&2; exit 2
         skills depot-weigh
-        note    [T]/home/.claude/plugins/cache/shop/there: the plugin is installed elsewhere too, and used from there: of this one only its hooks are
+        note    [T]/home/.claude/plugins/cache/shop/there: the plugin is used from another folder: only its hooks are used from this one
         == another project's alone
         folder [T]/home/.claude/plugins/cache/shop/there
         hook echo-[DIGEST] at tool.pre runs echo there >&2; exit 2
@@ -171,7 +171,7 @@ fn b3_plugin_installed_several_times_keeps_every_gate_that_applies_here() {
         skills depot-weigh
         == one of them nowhere
         folder [T]/home/.claude/plugins/cache/shop/users
-        broken  [T]/home/.claude/plugins/installed_plugins.json: [T]/home/.claude/plugins/installed_plugins.json: `depot@shop` has no `installPath` that is a whole path (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)  (origin user)
+        broken  [T]/home/.claude/plugins/installed_plugins.json: [T]/home/.claude/plugins/installed_plugins.json: `depot@shop` has no `installPath` that is an absolute path (a gate may be in it, so nothing runs: fix it, or disable it: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)  (origin user)
         hook echo-[DIGEST] at tool.pre runs echo users >&2; exit 2
         skills depot-weigh
     "#]].assert_eq(&out);
@@ -258,28 +258,28 @@ fn b3_unreadable_file_in_the_home_folder_stops_the_start() {
         error: [T]/home/.claude cannot be read
           caused by: No such file or directory (os error 2)
 
-        hint: a gate may be in it, so nothing runs: mend it, or leave the home folder's out with `"claude": {"home": false}` in your settings
+        hint: a gate may be in it, so nothing runs: fix it, or disable the home folder with `"claude": {"home": false}` in your settings
         plugins
-          broken  [T]/home/.claude: [T]/home/.claude cannot be read: No such file or directory (os error 2) (a gate may be in it, so nothing runs: mend it, or leave the home folder's out with `"claude": {"home": false}` in your settings)  (origin user)
+          broken  [T]/home/.claude: [T]/home/.claude cannot be read: No such file or directory (os error 2) (a gate may be in it, so nothing runs: fix it, or disable the home folder with `"claude": {"home": false}` in your settings)  (origin user)
         1 thing is broken: [T]/home/.claude; 3 notes
         == home/.claude/plugins leads nowhere
         exit 1
         --- stderr
         error: [T]/home/.claude/plugins cannot be read
-          caused by: it is a link that leads nowhere
+          caused by: it is a broken link
 
-        hint: a gate may be in `depot@shop`, so nothing runs: mend the file, or leave the folder out with `"claude": {"home": false}` in your settings
+        hint: a gate may be in `depot@shop`, so nothing runs: fix the file, or disable the folder with `"claude": {"home": false}` in your settings
         plugins
-          broken  [T]/home/.claude/plugins/installed_plugins.json: [T]/home/.claude/plugins cannot be read: it is a link that leads nowhere (a gate may be in `depot@shop`, so nothing runs: mend the file, or leave the folder out with `"claude": {"home": false}` in your settings)  (origin user)
+          broken  [T]/home/.claude/plugins/installed_plugins.json: [T]/home/.claude/plugins cannot be read: it is a broken link (a gate may be in `depot@shop`, so nothing runs: fix the file, or disable the folder with `"claude": {"home": false}` in your settings)  (origin user)
         1 thing is broken: [T]/home/.claude/plugins/installed_plugins.json; 3 notes
         == home/.claude/plugins/installed_plugins.json leads nowhere
         exit 1
         --- stderr
         error: [T]/home/.claude/plugins/installed_plugins.json: link to `[T]/nowhere`, which does not exist
 
-        hint: a gate may be in `depot@shop`, so nothing runs: mend the file, or leave the folder out with `"claude": {"home": false}` in your settings
+        hint: a gate may be in `depot@shop`, so nothing runs: fix the file, or disable the folder with `"claude": {"home": false}` in your settings
         plugins
-          broken  [T]/home/.claude/plugins/installed_plugins.json: [T]/home/.claude/plugins/installed_plugins.json: link to `[T]/nowhere`, which does not exist (a gate may be in `depot@shop`, so nothing runs: mend the file, or leave the folder out with `"claude": {"home": false}` in your settings)  (origin user)
+          broken  [T]/home/.claude/plugins/installed_plugins.json: [T]/home/.claude/plugins/installed_plugins.json: link to `[T]/nowhere`, which does not exist (a gate may be in `depot@shop`, so nothing runs: fix the file, or disable the folder with `"claude": {"home": false}` in your settings)  (origin user)
         1 thing is broken: [T]/home/.claude/plugins/installed_plugins.json; 3 notes
         == home/.agents leads nowhere
         exit 1
@@ -287,11 +287,11 @@ fn b3_unreadable_file_in_the_home_folder_stops_the_start() {
         error: [T]/home/.agents cannot be read
           caused by: No such file or directory (os error 2)
 
-        hint: a gate may be in it, so nothing runs: mend it, or leave the home folder's out with `"claude": {"home": false}` in your settings
+        hint: a gate may be in it, so nothing runs: fix it, or disable the home folder with `"claude": {"home": false}` in your settings
         plugins
           ok      depot: used  (origin user)
                     folder [T]/home/.claude/plugins/cache/shop/depot/1.0.0
-          broken  [T]/home/.agents: [T]/home/.agents cannot be read: No such file or directory (os error 2) (a gate may be in it, so nothing runs: mend it, or leave the home folder's out with `"claude": {"home": false}` in your settings)  (origin user)
+          broken  [T]/home/.agents: [T]/home/.agents cannot be read: No such file or directory (os error 2) (a gate may be in it, so nothing runs: fix it, or disable the home folder with `"claude": {"home": false}` in your settings)  (origin user)
         1 thing is broken: [T]/home/.agents; 7 notes
         == home/.agents/plugins leads nowhere
         exit 1
@@ -305,21 +305,21 @@ fn b3_unreadable_file_in_the_home_folder_stops_the_start() {
         --- stderr
         error: [T]/home/.agents/plugins/g: it cannot be read: No such file or directory (os error 2)
 
-        hint: a gate may be in it, so nothing runs: mend it, or take its folder away
+        hint: a gate may be in it, so nothing runs: fix it, or remove its folder
         plugins
           ok      depot: used  (origin user)
                     folder [T]/home/.claude/plugins/cache/shop/depot/1.0.0
-          broken  [T]/home/.agents/plugins/g: [T]/home/.agents/plugins/g: it cannot be read: No such file or directory (os error 2) (a gate may be in it, so nothing runs: mend it, or take its folder away)  (origin user)
+          broken  [T]/home/.agents/plugins/g: [T]/home/.agents/plugins/g: it cannot be read: No such file or directory (os error 2) (a gate may be in it, so nothing runs: fix it, or remove its folder)  (origin user)
         1 thing is broken: [T]/home/.agents/plugins/g; 7 notes
         == a file for .claude
         exit 1
         --- stderr
         error: [T]/home/.claude cannot be read
-          caused by: it is no folder
+          caused by: it is not a folder
 
-        hint: a gate may be in it, so nothing runs: mend it, or leave the home folder's out with `"claude": {"home": false}` in your settings
+        hint: a gate may be in it, so nothing runs: fix it, or disable the home folder with `"claude": {"home": false}` in your settings
         plugins
-          broken  [T]/home/.claude: [T]/home/.claude cannot be read: it is no folder (a gate may be in it, so nothing runs: mend it, or leave the home folder's out with `"claude": {"home": false}` in your settings)  (origin user)
+          broken  [T]/home/.claude: [T]/home/.claude cannot be read: it is not a folder (a gate may be in it, so nothing runs: fix it, or disable the home folder with `"claude": {"home": false}` in your settings)  (origin user)
         1 thing is broken: [T]/home/.claude; 3 notes
         == a pipe for settings.json
         exit 1
@@ -338,25 +338,25 @@ fn b3_unreadable_file_in_the_home_folder_stops_the_start() {
         --- stderr
         error: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/hooks/hooks.json: it cannot be read: Not a directory (os error 20)
 
-        hint: a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
+        hint: a gate may be in it, so nothing runs: fix it, or disable it: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json
         plugins
-          broken  [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/hooks/hooks.json: it cannot be read: Not a directory (os error 20) (a gate may be in it, so nothing runs: mend it, or switch it off: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)  (origin user)
+          broken  [T]/home/.claude/plugins/cache/shop/depot/1.0.0: [T]/home/.claude/plugins/cache/shop/depot/1.0.0/hooks/hooks.json: it cannot be read: Not a directory (os error 20) (a gate may be in it, so nothing runs: fix it, or disable it: `"enabledPlugins": {"depot@shop": false}` in [T]/home/.claude/settings.json)  (origin user)
         1 thing is broken: [T]/home/.claude/plugins/cache/shop/depot/1.0.0; 3 notes
         == .claude is in the project
         exit 1
         --- stderr
-        error: [T]/home/.claude leads into the project, and is not used as yours
+        error: [T]/home/.claude leads into the project, so it is not used as your own
 
-        hint: a gate may be in it, so nothing runs: mend it, or leave the home folder's out with `"claude": {"home": false}` in your settings
+        hint: a gate may be in it, so nothing runs: fix it, or disable the home folder with `"claude": {"home": false}` in your settings
         plugins
-          broken  [T]/home/.claude: [T]/home/.claude leads into the project, and is not used as yours (a gate may be in it, so nothing runs: mend it, or leave the home folder's out with `"claude": {"home": false}` in your settings)  (origin user)
+          broken  [T]/home/.claude: [T]/home/.claude leads into the project, so it is not used as your own (a gate may be in it, so nothing runs: fix it, or disable the home folder with `"claude": {"home": false}` in your settings)  (origin user)
         1 thing is broken: [T]/home/.claude; 3 notes
         == settings.json is in the project
         exit 1
         --- stderr
-        error: [T]/home/.claude/settings.json leads into the project, and is not used as yours
+        error: [T]/home/.claude/settings.json leads into the project, so it is not used as your own
 
-        hint: a gate may be in it, so nothing runs: mend it, or leave the home folder's out with `"claude": {"home": false}` in your settings
+        hint: a gate may be in it, so nothing runs: fix it, or disable the home folder with `"claude": {"home": false}` in your settings
 
         1 thing is broken: settings; 2 notes
     "#]].assert_eq(&out);
@@ -373,7 +373,7 @@ fn b3_s6_home_folder_linked_to_the_project_needs_trust() {
         --- stdout
         done
         --- stderr
-        warning: nothing of [T]/project/.claude runs: nobody trusts it yet (`cotter trust` shows it)
+        warning: nothing of [T]/project/.claude runs: it is not trusted yet (`cotter trust` shows it)
     "#]]
     .assert_eq(&calls(&world, &world.path("project")));
 }
@@ -403,32 +403,32 @@ fn b3_missing_plugin_enabled_by_a_trusted_project_is_reported() {
         --- stdout
         done
         --- stderr
-        warning: [T]/project/.claude/settings.json: the plugin `depot@shop` is switched on and not installed: nothing of it is used
+        warning: [T]/project/.claude/settings.json: the plugin `depot@shop` is enabled but not installed: nothing of it is used
         not honoured
-          broken  [T]/project/.claude/settings.json: the plugin `depot@shop` is switched on and not installed: nothing of it is used
+          broken  [T]/project/.claude/settings.json: the plugin `depot@shop` is enabled but not installed: nothing of it is used
         == no list
         exit 0
         --- stdout
         done
         --- stderr
-        warning: [T]/project/.claude/settings.json: the plugin `depot@shop` is switched on and not installed: nothing of it is used
+        warning: [T]/project/.claude/settings.json: the plugin `depot@shop` is enabled but not installed: nothing of it is used
         not honoured
-          broken  [T]/project/.claude/settings.json: the plugin `depot@shop` is switched on and not installed: nothing of it is used
+          broken  [T]/project/.claude/settings.json: the plugin `depot@shop` is enabled but not installed: nothing of it is used
         == a link that leads nowhere
         exit 1
         --- stderr
         error: [T]/home/.claude cannot be read
           caused by: No such file or directory (os error 2)
 
-        hint: a gate may be in it, so nothing runs: mend it, or leave the home folder's out with `"claude": {"home": false}` in your settings
+        hint: a gate may be in it, so nothing runs: fix it, or disable the home folder with `"claude": {"home": false}` in your settings
         plugins
-          broken  [T]/home/.claude: [T]/home/.claude cannot be read: No such file or directory (os error 2) (a gate may be in it, so nothing runs: mend it, or leave the home folder's out with `"claude": {"home": false}` in your settings)  (origin user)
+          broken  [T]/home/.claude: [T]/home/.claude cannot be read: No such file or directory (os error 2) (a gate may be in it, so nothing runs: fix it, or disable the home folder with `"claude": {"home": false}` in your settings)  (origin user)
         == nothing at home is used
         exit 0
         --- stdout
         done
         not honoured
-          note    [T]/project/.claude/settings.json: the plugin `depot@shop` is switched on, and nothing of your home folder is used
+          note    [T]/project/.claude/settings.json: the plugin `depot@shop` is enabled, but nothing of your home folder is used
     "#]].assert_eq(&out);
 }
 
@@ -454,8 +454,8 @@ fn b3_plugin_enabled_by_two_project_folders_is_used_once() {
         --- stdout
         done
         --- stderr
-        warning: [T]/project/.claude/settings.json: the plugin `none@shop` is switched on and not installed: nothing of it is used
-        warning: [T]/project/src/.claude/settings.json: the plugin `none@shop` is switched on and not installed: nothing of it is used
+        warning: [T]/project/.claude/settings.json: the plugin `none@shop` is enabled but not installed: nothing of it is used
+        warning: [T]/project/src/.claude/settings.json: the plugin `none@shop` is enabled but not installed: nothing of it is used
         refused: write: b.txt is closed (guard, project)
     "#]].assert_eq(&calls_with(&world, &folder, &args));
 }
@@ -488,57 +488,57 @@ fn b3_settings_with_a_misplaced_gate_are_refused() {
     expect![[r#"
         exit 1
         --- stderr
-        error: [T]/home/.claude/settings.json:1:11: $.Hooks: nobody reads this key: it is spelled `hooks`
+        error: [T]/home/.claude/settings.json:1:11: $.Hooks: unknown key: it is spelled `hooks`
         exit 1
         --- stderr
-        error: [T]/project/.claude/settings.json:1:11: $.Hooks: nobody reads this key: it is spelled `hooks`
+        error: [T]/project/.claude/settings.json:1:11: $.Hooks: unknown key: it is spelled `hooks`
         exit 1
         --- stderr
-        error: [T]/home/.claude/settings.json:1:26: $.hooks.preToolUse: there is no such event: it is spelled `PreToolUse`
+        error: [T]/home/.claude/settings.json:1:26: $.hooks.preToolUse: unknown event: it is spelled `PreToolUse`
         exit 1
         --- stderr
-        error: [T]/project/.claude/settings.json:1:26: $.hooks.preToolUse: there is no such event: it is spelled `PreToolUse`
+        error: [T]/project/.claude/settings.json:1:26: $.hooks.preToolUse: unknown event: it is spelled `PreToolUse`
         exit 1
         --- stderr
-        error: [T]/home/.claude/settings.json:1:29: $.PreToolUse: the event `PreToolUse` stands outside `hooks`, where nobody reads it
+        error: [T]/home/.claude/settings.json:1:29: $.PreToolUse: the event `PreToolUse` is outside `hooks`, where it is not read
         exit 1
         --- stderr
-        error: [T]/project/.claude/settings.json:1:29: $.PreToolUse: the event `PreToolUse` stands outside `hooks`, where nobody reads it
+        error: [T]/project/.claude/settings.json:1:29: $.PreToolUse: the event `PreToolUse` is outside `hooks`, where it is not read
         exit 1
         --- stderr
-        error: [T]/home/.claude/settings.json:1:16: $.pretooluse: the event `PreToolUse` stands outside `hooks`, where nobody reads it
+        error: [T]/home/.claude/settings.json:1:16: $.pretooluse: the event `PreToolUse` is outside `hooks`, where it is not read
         exit 1
         --- stderr
-        error: [T]/project/.claude/settings.json:1:16: $.pretooluse: the event `PreToolUse` stands outside `hooks`, where nobody reads it
+        error: [T]/project/.claude/settings.json:1:16: $.pretooluse: the event `PreToolUse` is outside `hooks`, where it is not read
         exit 1
         --- stderr
-        error: [T]/home/.claude/settings.json:1:21: $.hooks.hooks: `hooks` stands within `hooks`: events stand there
+        error: [T]/home/.claude/settings.json:1:21: $.hooks.hooks: `hooks` is inside `hooks`, where only events are read
         exit 1
         --- stderr
-        error: [T]/project/.claude/settings.json:1:21: $.hooks.hooks: `hooks` stands within `hooks`: events stand there
+        error: [T]/project/.claude/settings.json:1:21: $.hooks.hooks: `hooks` is inside `hooks`, where only events are read
         exit 1
         --- stderr
-        error: [T]/home/.claude/settings.json:1:27: $.hooks.PreToolUse[0]: a file has at most 500 hooks: a gate beyond them is lost
+        error: [T]/home/.claude/settings.json:1:27: $.hooks.PreToolUse[0]: a file has at most 500 hooks: this gate would be lost
         exit 1
         --- stderr
-        error: [T]/project/.claude/settings.json:1:27: $.hooks.PreToolUse[0]: a file has at most 500 hooks: a gate beyond them is lost
+        error: [T]/project/.claude/settings.json:1:27: $.hooks.PreToolUse[0]: a file has at most 500 hooks: this gate would be lost
         exit 1
         --- stderr
-        error: [T]/home/.claude/settings.json:1:17: $.Permissions: nobody reads this key: it is spelled `permissions`
+        error: [T]/home/.claude/settings.json:1:17: $.Permissions: unknown key: it is spelled `permissions`
         exit 1
         --- stderr
-        error: [T]/project/.claude/settings.json:1:17: $.Permissions: nobody reads this key: it is spelled `permissions`
+        error: [T]/project/.claude/settings.json:1:17: $.Permissions: unknown key: it is spelled `permissions`
         exit 1
         --- stderr
-        error: [T]/home/.claude/settings.json:1:26: $.permissions.Deny: nobody reads this key: it is spelled `deny`
+        error: [T]/home/.claude/settings.json:1:26: $.permissions.Deny: unknown key: it is spelled `deny`
         exit 1
         --- stderr
-        error: [T]/project/.claude/settings.json:1:26: $.permissions.Deny: nobody reads this key: it is spelled `deny`
+        error: [T]/project/.claude/settings.json:1:26: $.permissions.Deny: unknown key: it is spelled `deny`
         exit 1
         --- stderr
-        error: [T]/home/.claude/settings.json:1:20: $.enabledplugins: nobody reads this key: it is spelled `enabledPlugins`
+        error: [T]/home/.claude/settings.json:1:20: $.enabledplugins: unknown key: it is spelled `enabledPlugins`
         exit 1
         --- stderr
-        error: [T]/project/.claude/settings.json:1:20: $.enabledplugins: nobody reads this key: it is spelled `enabledPlugins`
+        error: [T]/project/.claude/settings.json:1:20: $.enabledplugins: unknown key: it is spelled `enabledPlugins`
     "#]].assert_eq(&out);
 }

@@ -106,7 +106,7 @@ fn b3_plugin_hooks_are_found_at_every_allowed_path() {
         expect![[r#"
             name depot
             hook PreToolUse-81aa79 at tool.pre
-            Repaired: /plugins/depot/hooks/hooks.json: `hooks` is missing around its events: it is read with it
+            Repaired: /plugins/depot/hooks/hooks.json: its events are not inside `hooks`: they are read as if they were
             Rejected: /plugins/depot/hooks/hooks.json:2: expected a list, found the number 7
         "#]],
     );
@@ -146,9 +146,9 @@ fn b3_unreadable_plugin_hooks_break_the_plugin() {
     check(
         &files(r#"{"description": "none yet"}"#),
         expect![[r#"
-        name depot
-        Warning: /plugins/depot/hooks/hooks.json: there is no `hooks` in it
-    "#]],
+            name depot
+            Warning: /plugins/depot/hooks/hooks.json: it has no key `hooks`
+        "#]],
     );
     let named = |value: &str| format!("{{\"name\": \"p\",\n\"hooks\": {value}}}");
     let values = [
@@ -165,23 +165,23 @@ fn b3_unreadable_plugin_hooks_break_the_plugin() {
     let read = |value| read_of(&[(".claude-plugin/plugin.json", &named(value))]);
     expect![[r#"
         name p
-        broken: /plugins/depot/.claude-plugin/plugin.json:2: there is no `none.json`
+        broken: /plugins/depot/.claude-plugin/plugin.json:2: file `none.json` not found
         name p
-        broken: /plugins/depot/.claude-plugin/plugin.json:2: there is no `hooks/hooks.json`
+        broken: /plugins/depot/.claude-plugin/plugin.json:2: file `hooks/hooks.json` not found
         name p
-        broken: /plugins/depot/.claude-plugin/plugin.json:2: `/etc/hooks.json` does not lead to something in the plugin
+        broken: /plugins/depot/.claude-plugin/plugin.json:2: `/etc/hooks.json` is not a path inside the plugin
         name p
-        broken: /plugins/depot/.claude-plugin/plugin.json:2: `../hooks.json` does not lead to something in the plugin
+        broken: /plugins/depot/.claude-plugin/plugin.json:2: `../hooks.json` is not a path inside the plugin
         name p
-        broken: /plugins/depot/.claude-plugin/plugin.json:2: `${CLAUDE_PLUGIN_ROOT}/../hooks.json` does not lead to something in the plugin
+        broken: /plugins/depot/.claude-plugin/plugin.json:2: `${CLAUDE_PLUGIN_ROOT}/../hooks.json` is not a path inside the plugin
         name p
-        broken: /plugins/depot/.claude-plugin/plugin.json:2: there is no `${CLAUDE_PLUGIN_ROOT}`
+        broken: /plugins/depot/.claude-plugin/plugin.json:2: file `${CLAUDE_PLUGIN_ROOT}` not found
         name p
         broken: /plugins/depot/.claude-plugin/plugin.json:2: expected a string, found the number 7
         name p
         broken: /plugins/depot/.claude-plugin/plugin.json:2: expected an object, found a list
         name p
-        broken: /plugins/depot/.claude-plugin/plugin.json:2: there is no `a.json`
+        broken: /plugins/depot/.claude-plugin/plugin.json:2: file `a.json` not found
         broken: /plugins/depot/.claude-plugin/plugin.json:2: expected a string, found `null`
     "#]].assert_eq(&values.map(read).concat());
     // A part that is no gate gets a diagnostic.
@@ -189,11 +189,11 @@ fn b3_unreadable_plugin_hooks_break_the_plugin() {
     check(
         &[(".claude-plugin/plugin.json", others)],
         expect![[r#"
-        name p
-        Rejected: /plugins/depot/.claude-plugin/plugin.json:1: `/etc` does not lead to something in the plugin
-        Rejected: /plugins/depot/.claude-plugin/plugin.json:1: there is no `none.json`
-        Rejected: /plugins/depot/.claude-plugin/plugin.json:1: expected a string, found the number 7
-    "#]],
+            name p
+            Rejected: /plugins/depot/.claude-plugin/plugin.json:1: `/etc` is not a path inside the plugin
+            Rejected: /plugins/depot/.claude-plugin/plugin.json:1: file `none.json` not found
+            Rejected: /plugins/depot/.claude-plugin/plugin.json:1: expected a string, found the number 7
+        "#]],
     );
     check(
         &[(".claude-plugin/plugin.json", "{")],
@@ -250,20 +250,20 @@ fn b3_unreadable_hook_files_in_a_plugin_folder_break_the_plugin() {
     }
     expect![[r#"
         name bytes
-        broken: [R]/bytes/hooks/hooks.json: a byte of it is not UTF-8
+        broken: [R]/bytes/hooks/hooks.json: a byte in the file is not UTF-8
         name long
         broken: [R]/long/hooks/hooks.json: it has more than 1048576 bytes
         name folder
-        broken: [R]/folder/hooks/hooks.json: it cannot be read: it is no file
+        broken: [R]/folder/hooks/hooks.json: it cannot be read: it is not a file
         name nowhere
         broken: [R]/nowhere/hooks/hooks.json: it cannot be read: No such file or directory (os error 2)
         name out
-        broken: [R]/out/hooks/hooks.json: it is a link that leads out of the plugin
+        broken: [R]/out/hooks/hooks.json: it is a link to a path outside the plugin
         name within
         hook x-* at tool.pre
         name far
         broken: [R]/far/hooks/hooks.json: it cannot be read: No such file or directory (os error 2)
-        none: [R]/file: it is no folder
+        none: [R]/file: it is not a folder
         nothing of a plugin
         none: [R]/gone: it cannot be read: No such file or directory (os error 2)
     "#]].assert_eq(&shown_all);
@@ -284,29 +284,29 @@ fn b3_agent_plugin_manifest_is_read() {
             name acme-tools
             hook x-0fe6bd at tool.pre
             also more
-            Warning: /plugins/depot/plugin.json:2: `extensions`: what is for `com.example.client` is not honoured
-            Warning: /plugins/depot/plugin.json:2: `extensions`: what is for `org.example` is not honoured
-            Warning: /plugins/depot/plugin.json:3: `hooks` is no part of Agent Plugins; it is read as elsewhere
-            Warning: /plugins/depot/plugin.json:3: `skills` is no part of Agent Plugins; it is read as elsewhere
+            Warning: /plugins/depot/plugin.json:2: `extensions`: the part for `com.example.client` is not honoured
+            Warning: /plugins/depot/plugin.json:2: `extensions`: the part for `org.example` is not honoured
+            Warning: /plugins/depot/plugin.json:3: `hooks` is not part of Agent Plugins; it is read as in other plugins
+            Warning: /plugins/depot/plugin.json:3: `skills` is not part of Agent Plugins; it is read as in other plugins
             Warning: /plugins/depot/plugin.json:3: `logo` is not honoured
-            Repaired: /plugins/depot: `acme.tools` cannot be the name of a plugin: it is called `acme-tools`
+            Repaired: /plugins/depot: `acme.tools` cannot be the name of a plugin; the name `acme-tools` is used instead
         "#]],
     );
     let plain = |more: &str| format!("{{{SCHEMA}{more}}}");
     check(
         &[("plugin.json", &plain(""))],
         expect![[r#"
-        name depot
-        Warning: /plugins/depot/plugin.json: `name` is missing: it goes by another manifest or its folder
-    "#]],
+            name depot
+            Warning: /plugins/depot/plugin.json: `name` is missing: the name of another manifest or of its folder is used
+        "#]],
     );
     check(
         &[("plugin.json", &plain(r#", "name": "Has--Two", "extensions": 7"#))],
         expect![[r#"
-        name Has--Two
-        Warning: /plugins/depot/plugin.json: `Has--Two` is no name of Agent Plugins
-        Warning: /plugins/depot/plugin.json:1: `extensions` is no object
-    "#]],
+            name Has--Two
+            Warning: /plugins/depot/plugin.json: `Has--Two` is not a valid name for Agent Plugins
+            Warning: /plugins/depot/plugin.json:1: `extensions` is not an object
+        "#]],
     );
     // Of an unknown version, only hooks are used.
     let unknown = plain(r#", "name": "p", "skills": "./more""#).replace("1.0.0", "2.1.0");
@@ -321,8 +321,8 @@ fn b3_agent_plugin_manifest_is_read() {
             name p
             hook x-0fe6bd at tool.pre
             no skills
-            Rejected: /plugins/depot/plugin.json:1: Agent Plugins 2.1.0 is not known here, only 1.0.0
-            Rejected: /plugins/depot: its skills, agents, commands and servers are left out
+            Rejected: /plugins/depot/plugin.json:1: Agent Plugins 2.1.0 is not supported, only 1.0.0
+            Rejected: /plugins/depot: its skills, agents, commands and servers are skipped
         "#]],
     );
     // Beside another manifest, the unknown version does not affect the other's parts.
@@ -334,8 +334,8 @@ fn b3_agent_plugin_manifest_is_read() {
         ],
         expect![[r#"
             name q
-            Rejected: /plugins/depot/plugin.json:1: Agent Plugins 2.1.0 is not known here, only 1.0.0
-            Warning: /plugins/depot/mcp.json: it is not honoured: no `plugin.json` of Agent Plugins 1.0.0 is there
+            Rejected: /plugins/depot/plugin.json:1: Agent Plugins 2.1.0 is not supported, only 1.0.0
+            Warning: /plugins/depot/mcp.json: it is not honoured without a `plugin.json` of Agent Plugins 1.0.0
         "#]],
     );
     check(
@@ -343,7 +343,7 @@ fn b3_agent_plugin_manifest_is_read() {
         expect![[r#"
             name p
             Warning: /plugins/depot/plugin.json: it has no `$schema` of Agent Plugins: it is read like a plugin of Claude Code
-            Warning: /plugins/depot/mcp.json: it is not honoured: no `plugin.json` of Agent Plugins 1.0.0 is there
+            Warning: /plugins/depot/mcp.json: it is not honoured without a `plugin.json` of Agent Plugins 1.0.0
         "#]],
     );
 }
@@ -397,16 +397,16 @@ fn b3_agent_plugin_servers_are_converted_to_mcp_entries() {
             Rejected: /plugins/depot/mcp.json:3: the server `more` cannot be used: unknown key `x`
             Rejected: /plugins/depot/mcp.json:4: the server `out` cannot be used: a path in the plugin begins with `./`
             Rejected: /plugins/depot/mcp.json:4: the server `top` cannot be used: a path in the plugin begins with `./`
-            Rejected: /plugins/depot/mcp.json:5: the server `up` cannot be used: `./../a` does not lead to something in the plugin
+            Rejected: /plugins/depot/mcp.json:5: the server `up` cannot be used: `./../a` is not a path inside the plugin
             Rejected: /plugins/depot/mcp.json:5: the server `cwd` cannot be used: a path in the plugin begins with `./`
-            Rejected: /plugins/depot/mcp.json:6: the server `far` cannot be used: `./../b` does not lead to something in the plugin
-            Rejected: /plugins/depot/mcp.json:7: the server `keep` cannot be used: nothing stands for `${PLUGIN_DATA}` here
-            Rejected: /plugins/depot/mcp.json:8: the server `kept` cannot be used: nothing stands for `${PLUGIN_DATA}` here
-            Rejected: /plugins/depot/mcp.json:9: the server `root` cannot be used: `PLUGIN_ROOT` is not its to give
+            Rejected: /plugins/depot/mcp.json:6: the server `far` cannot be used: `./../b` is not a path inside the plugin
+            Rejected: /plugins/depot/mcp.json:7: the server `keep` cannot be used: `${PLUGIN_DATA}` is not supported
+            Rejected: /plugins/depot/mcp.json:8: the server `kept` cannot be used: `${PLUGIN_DATA}` is not supported
+            Rejected: /plugins/depot/mcp.json:9: the server `root` cannot be used: `PLUGIN_ROOT` is reserved and cannot be set
             Rejected: /plugins/depot/mcp.json:10: the server `plain` cannot be used: an address begins with https://, or http:// on this machine, and has no user and no fragment
             Rejected: /plugins/depot/mcp.json:11: the server `near` cannot be used: an address begins with https://, or http:// on this machine, and has no user and no fragment
             Rejected: /plugins/depot/mcp.json:12: the server `user` cannot be used: an address begins with https://, or http:// on this machine, and has no user and no fragment
-            Rejected: /plugins/depot/mcp.json:13: the server `twice` cannot be used: a header stands there twice
+            Rejected: /plugins/depot/mcp.json:13: the server `twice` cannot be used: duplicate header
         "#]],
     );
     check(
@@ -426,9 +426,9 @@ fn b3_agent_plugin_servers_are_converted_to_mcp_entries() {
     check(
         &servers("{}").replace("1.0.0", "1.1.0"),
         expect![[r#"
-        name p
-        Rejected: /plugins/depot/mcp.json:1: expected that of Agent Plugins 1.0.0
-    "#]],
+            name p
+            Rejected: /plugins/depot/mcp.json:1: expected the schema of Agent Plugins 1.0.0
+        "#]],
     );
     check(
         &servers("{}, \"more\": 1"),
@@ -488,27 +488,27 @@ fn b3_misspelled_or_misplaced_gate_in_a_hook_file_is_an_error() {
     expect![[r#"
         == {"Hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "x"}]}]}}
         name depot
-        broken: /plugins/depot/hooks/hooks.json:1: nobody reads this key: it is spelled `hooks`
+        broken: /plugins/depot/hooks/hooks.json:1: unknown key: it is spelled `hooks`
         == {"preToolUse": [{"hooks": [{"type": "command", "command": "x"}]}]}
         name depot
-        broken: /plugins/depot/hooks/hooks.json:1: the event `PreToolUse` stands outside `hooks`, where nobody reads it
+        broken: /plugins/depot/hooks/hooks.json:1: the event `PreToolUse` is outside `hooks`, where it is not read
         == {"PreToolUse": [{"hooks": [{"type": "command", "command": "x"}]}], "stop": [{"h…
         name depot
-        Repaired: /plugins/depot/hooks/hooks.json: `hooks` is missing around its events: it is read with it
-        broken: /plugins/depot/hooks/hooks.json:1: there is no such event: it is spelled `Stop`
+        Repaired: /plugins/depot/hooks/hooks.json: its events are not inside `hooks`: they are read as if they were
+        broken: /plugins/depot/hooks/hooks.json:1: unknown event: it is spelled `Stop`
         == {"hooks": {"PRETOOLUSE": [{"hooks": [{"type": "command", "command": "x"}]}]}}
         name depot
-        broken: /plugins/depot/hooks/hooks.json:1: there is no such event: it is spelled `PreToolUse`
+        broken: /plugins/depot/hooks/hooks.json:1: unknown event: it is spelled `PreToolUse`
         == {"hooks": {}, "PreToolUse": [{"hooks": [{"type": "command", "command": "x"}]}]}
         name depot
-        broken: /plugins/depot/hooks/hooks.json:1: the event `PreToolUse` stands outside `hooks`, where nobody reads it
+        broken: /plugins/depot/hooks/hooks.json:1: the event `PreToolUse` is outside `hooks`, where it is not read
         == {"PreToolUse": [{"hooks": [{"type": "command", "command": "x"}]}], "Hooks": {"P…
         name depot
-        Repaired: /plugins/depot/hooks/hooks.json: `hooks` is missing around its events: it is read with it
-        broken: /plugins/depot/hooks/hooks.json:1: `hooks` stands within `hooks`: events stand there
+        Repaired: /plugins/depot/hooks/hooks.json: its events are not inside `hooks`: they are read as if they were
+        broken: /plugins/depot/hooks/hooks.json:1: `hooks` is inside `hooks`, where only events are read
         == {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "x"},{"type…
         name depot
-        broken: /plugins/depot/hooks/hooks.json:1: a file has at most 500 hooks: a gate beyond them is lost
+        broken: /plugins/depot/hooks/hooks.json:1: a file has at most 500 hooks: this gate would be lost
         == {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "x"}]}], "P…
         name depot
         hook x-0fe6bd at tool.pre
@@ -519,20 +519,20 @@ fn b3_misspelled_or_misplaced_gate_in_a_hook_file_is_an_error() {
         hook x-0fe6bd at tool.pre
         == {"PreToolUse": [{"hooks": [{"type": "command", "command": "x"}]}], "about": "xx…
         name depot
-        Repaired: /plugins/depot/hooks/hooks.json: `hooks` is missing around its events: it is read with it
-        broken: /plugins/depot/hooks/hooks.json: file is larger than 1 MiB, the most a settings file may have
+        Repaired: /plugins/depot/hooks/hooks.json: its events are not inside `hooks`: they are read as if they were
+        broken: /plugins/depot/hooks/hooks.json: file is larger than 1 MiB, the maximum for a settings file
         == {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "x"}]}]}, "…
         name depot
         hook x-0fe6bd at tool.pre
         == {"name": "p", "Hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "x"}]}]}}
         name p
-        broken: /plugins/depot/.claude-plugin/plugin.json:1: nobody reads this key: it is spelled `hooks`
+        broken: /plugins/depot/.claude-plugin/plugin.json:1: unknown key: it is spelled `hooks`
         == {"name": "p", "PreToolUse": [{"hooks": [{"type": "command", "command": "x"}]}]}
         name p
-        broken: /plugins/depot/.claude-plugin/plugin.json:1: the event `PreToolUse` stands outside `hooks`, where nobody reads it
+        broken: /plugins/depot/.claude-plugin/plugin.json:1: the event `PreToolUse` is outside `hooks`, where it is not read
         == {"name": "p", "hooks": {"preToolUse": [{"hooks": [{"type": "command", "command": "x"}]}]}}
         name p
-        broken: /plugins/depot/.claude-plugin/plugin.json:1: there is no such event: it is spelled `PreToolUse`
+        broken: /plugins/depot/.claude-plugin/plugin.json:1: unknown event: it is spelled `PreToolUse`
     "#]].assert_eq(&out);
 }
 

@@ -82,8 +82,8 @@ fn c14_hook_file_without_a_command_runs_the_program_beside_it() {
     check(
         &[("hooks", "a file")],
         expect![[r#"
-        rejected: hooks: it is no folder
-    "#]],
+            rejected: hooks: it is not a folder
+        "#]],
     );
 }
 
@@ -176,23 +176,23 @@ fn l19_hook_file_errors_name_their_line() {
     }
     expect![[r#"
 
-          rejected: hooks/a.yaml:1: there is no `id`
+          rejected: hooks/a.yaml:1: missing key `id`
         - a\n
-          rejected: hooks/a.yaml:1: it is no mapping of keys to values
+          rejected: hooks/a.yaml:1: it is not a mapping of keys to values
         id: a\n
-          rejected: hooks/a.yaml:1: there is no `phase`
+          rejected: hooks/a.yaml:1: missing key `phase`
         phase: pre\n
-          rejected: hooks/a.yaml:1: there is no `id`
+          rejected: hooks/a.yaml:1: missing key `id`
         \nid:\nphase: pre\n
           rejected: hooks/a.yaml:2: `id` has to be a text
         id: [a]\nphase: pre\n
           rejected: hooks/a.yaml:1: `id` has to be a text
         id: a b\nphase: pre\n
-          rejected: hooks/a.yaml:1: `a b` is no `id`: at most 80 letters, digits, `-`, `_` and `.`
+          rejected: hooks/a.yaml:1: `a b` is not a valid `id`: use at most 80 letters, digits, `-`, `_` and `.`
         id: a/b\nphase: pre\n
-          rejected: hooks/a.yaml:1: `a/b` is no `id`: at most 80 letters, digits, `-`, `_` and `.`
+          rejected: hooks/a.yaml:1: `a/b` is not a valid `id`: use at most 80 letters, digits, `-`, `_` and `.`
         id: \"a\\u202eb\"\nphase: pre\n
-          rejected: hooks/a.yaml:1: `a\u{202e}b` is no `id`: at most 80 letters, digits, `-`, `_` and `.`
+          rejected: hooks/a.yaml:1: `a\u{202e}b` is not a valid `id`: use at most 80 letters, digits, `-`, `_` and `.`
         id: a\nphase: before\n
           rejected: hooks/a.yaml:2: there is no phase `before`; there are `pre`, `post`
         id: a\nphase: Pre\n
@@ -210,11 +210,11 @@ fn l19_hook_file_errors_name_their_line() {
         id: a\nphase: pre\n\u{1b}[31m: x\n
           rejected: hooks/a.yaml:3: it is not YAML
         id: a\nphase: pre\nphase: post\n
-          rejected: hooks/a.yaml:3: the key `phase` is there twice
+          rejected: hooks/a.yaml:3: duplicate key `phase`
         id: a\nphase: pre\ntools: []\n
-          rejected: hooks/a.yaml:3: `tools` names none: leave it out for every tool
+          rejected: hooks/a.yaml:3: `tools` is empty: leave it out to match every tool
         id: a\nphase: pre\ntools:\n
-          rejected: hooks/a.yaml:3: `tools` names none: leave it out for every tool
+          rejected: hooks/a.yaml:3: `tools` is empty: leave it out to match every tool
         id: a\nphase: pre\ntools: [write, \'\']\n
           rejected: hooks/a.yaml:3: a tool in `tools` has no name
         id: a\nphase: pre\ntools: [\'[\']\n
@@ -224,7 +224,7 @@ fn l19_hook_file_errors_name_their_line() {
         id: a\nphase: pre\ntools: [*]\n
           rejected: hooks/a.yaml:3: it is not YAML
         id: a\nphase: pre\ntools: *\n
-          rejected: hooks/a.yaml:3: it is not YAML; with its values in quotes it would be
+          rejected: hooks/a.yaml:3: it is not YAML; with its values in quotes it would be YAML
         id: a\nphase: pre\ntimeoutMs: 0\n
           rejected: hooks/a.yaml:3: `timeoutMs` has to be a whole number from 1 to 3600000
         id: a\nphase: pre\ntimeoutMs: 1.5\n
@@ -238,11 +238,11 @@ fn l19_hook_file_errors_name_their_line() {
         id: a\nphase: pre\ncommand:\n
           rejected: hooks/a.yaml:3: `command` has to be a text or a list of words
         id: a\nphase: pre\ncommand: []\n
-          rejected: hooks/a.yaml:3: `command`: there is nothing to run
+          rejected: hooks/a.yaml:3: `command`: the command is empty
         id: a\nphase: pre\ncommand: [\'\']\n
-          rejected: hooks/a.yaml:3: `command`: there is nothing to run
+          rejected: hooks/a.yaml:3: `command`: the command is empty
         id: a\nphase: pre\ncommand: \"a\\0b\"\n
-          rejected: hooks/a.yaml:3: `command`: no program can be told a NUL
+          rejected: hooks/a.yaml:3: `command`: a command cannot contain a NUL byte
         id: a\nphase: pre\ncommand: {sh: x}\n
           rejected: hooks/a.yaml:3: `command` has to be a text
         id: a\nphase: pre\ncommand:\n  - sh\n  - [x]\n
@@ -258,11 +258,11 @@ fn l19_hook_file_errors_name_their_line() {
         id: a\nphase: pre\nenabled:\n
           rejected: hooks/a.yaml:3: `enabled` has to be `true` or `false`
         id: a\nphase: pre\ndescription: one: two\n
-          rejected: hooks/a.yaml:3: it is not YAML; with its values in quotes it would be
+          rejected: hooks/a.yaml:3: it is not YAML; with its values in quotes it would be YAML
         id: a\nphase: pre\n\tname: x\n
           rejected: hooks/a.yaml:2: it is not YAML
         id: a\nphase: pre\n---\nid: b\nphase: pre\n
-          rejected: hooks/a.yaml:3: it is deeper, longer or more tangled than it may be
+          rejected: hooks/a.yaml:3: it is too long, too deeply nested, or has too many aliases
     "#]].assert_eq(&out);
 }
 
@@ -277,7 +277,7 @@ fn c14_hook_folder_with_an_error_loads_nothing() {
             ("hooks/d.yaml", "id: d\nphase: pre\n"),
         ],
         expect![[r#"
-            rejected: hooks/b.yaml:1: the id `one` is already there, by a.yaml
+            rejected: hooks/b.yaml:1: the id `one` is already defined by a.yaml
             rejected: hooks/c.yaml:2: there is no phase `prod`; there are `pre`, `post`
             rejected: hooks/d.yaml: it has no `command`, and no program beside it is called `d` or `d.sh`
         "#]],
@@ -291,8 +291,8 @@ fn c14_hook_folder_with_an_error_loads_nothing() {
             ("hooks/b.py!", ""),
         ],
         expect![[r#"
-            rejected: hooks/a.yaml: `a.sh` beside it is not executable (`chmod +x` makes it)
-            rejected: hooks/b.yaml: `b.py` and `b.sh` are beside it: name one by `command`
+            rejected: hooks/a.yaml: `a.sh` beside it is not executable (run `chmod +x` on it)
+            rejected: hooks/b.yaml: `b.py` and `b.sh` are beside it: name one in `command`
         "#]],
     );
     check_one(
@@ -314,14 +314,14 @@ fn s6_hostile_hook_files_are_rejected() {
         (
             bomb,
             expect![[r#"
-                rejected: hooks/a.yaml:9: it is deeper, longer or more tangled than it may be
+                rejected: hooks/a.yaml:9: it is too long, too deeply nested, or has too many aliases
             "#]],
         ),
         (
             deep,
             expect![[r#"
-            rejected: hooks/a.yaml:3: it is deeper, longer or more tangled than it may be
-        "#]],
+                rejected: hooks/a.yaml:3: it is too long, too deeply nested, or has too many aliases
+            "#]],
         ),
         (
             long,
@@ -332,8 +332,8 @@ fn s6_hostile_hook_files_are_rejected() {
         (
             "id: &a a\nphase: pre\n<<: *a\n".to_owned(),
             expect![[r#"
-            rejected: hooks/a.yaml:3: it is deeper, longer or more tangled than it may be
-        "#]],
+                rejected: hooks/a.yaml:3: it is too long, too deeply nested, or has too many aliases
+            "#]],
         ),
     ] {
         check_one(&text, expected);
@@ -343,8 +343,8 @@ fn s6_hostile_hook_files_are_rejected() {
     check_in(
         &folder,
         expect![[r#"
-        rejected: hooks/a.yaml:2: a byte of it is not UTF-8
-    "#]],
+            rejected: hooks/a.yaml:2: a byte in the file is not UTF-8
+        "#]],
     );
 }
 
@@ -364,9 +364,9 @@ fn s6_linked_or_special_hook_files_are_rejected() {
     check_in(
         &inside,
         expect![[r#"
-        rejected: hooks/b.yaml: it is a link, and links are not followed
-        rejected: hooks/c.yaml: `c.sh` beside it is a link, and links are not followed: name it by `command`
-    "#]],
+            rejected: hooks/b.yaml: it is a link, and links are not followed
+            rejected: hooks/c.yaml: `c.sh` beside it is a link, and links are not followed: name it in `command`
+        "#]],
     );
     // The folder itself may be a link: a copy of it has the same contents.
     let linked = folder(&[("real/b.yaml", text), ("real/b.sh!", "")]);
@@ -385,15 +385,15 @@ fn s6_linked_or_special_hook_files_are_rejected() {
     let root = odd.path();
     expect![[r#"
         rejected: hooks/a.yaml: it cannot be read: No such device or address (os error 6)
-        rejected: hooks/b.yaml: it cannot be read: it is no file
+        rejected: hooks/b.yaml: it cannot be read: it is not a file
         rejected: hooks/c.yml: it is a link, and links are not followed
     "#]]
     .assert_eq(&shown(root, load_hooks(root)));
     // In a user's own folder links are followed.
     expect![[r#"
         rejected: hooks/a.yaml: it cannot be read: No such device or address (os error 6)
-        rejected: hooks/b.yaml: it cannot be read: it is no file
-        rejected: hooks/c.yml:1: it is no mapping of keys to values
+        rejected: hooks/b.yaml: it cannot be read: it is not a file
+        rejected: hooks/c.yml:1: it is not a mapping of keys to values
     "#]]
     .assert_eq(&shown(root, load_own_hooks(root)));
     let round = folder(&[]);

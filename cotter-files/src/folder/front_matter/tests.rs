@@ -163,20 +163,20 @@ fn c9_invalid_yaml_front_matter_is_repaired_by_quoting_values() {
     check(
         "---\nnot a key\n  id: [\n---\n",
         expect![[r#"
-        rejected: f.md:2: `not a key` is no `key: value`
-    "#]],
+            rejected: f.md:2: `not a key` is not `key: value`
+        "#]],
     );
     check(
         "---\n- a\n- b\n---\n",
         expect![[r#"
-            rejected: f.md:2: `- a` is no `key: value`
+            rejected: f.md:2: `- a` is not `key: value`
         "#]],
     );
     check(
         "---\na: b: c\n d: e: f\na: x\n---\n",
         expect![[r#"
-        rejected: f.md:4: the key `a` is there twice
-    "#]],
+            rejected: f.md:4: duplicate key `a`
+        "#]],
     );
 }
 
@@ -185,8 +185,8 @@ fn c9_hostile_front_matter_is_rejected() {
     check(
         "---\nid: a\nid: b\n---\n",
         expect![[r#"
-        rejected: f.md:3: the key `id` is there twice
-    "#]],
+            rejected: f.md:3: duplicate key `id`
+        "#]],
     );
     check(
         "---\nid: a\nbody",
@@ -199,35 +199,35 @@ fn c9_hostile_front_matter_is_rejected() {
     check(
         &format!("---\na0: &a0 [x,x]\n{bomb}---\n"),
         expect![[r#"
-        rejected: f.md:4: it is deeper, longer or more tangled than it may be
-    "#]],
+            rejected: f.md:4: it is too long, too deeply nested, or has too many aliases
+        "#]],
     );
     // Few aliases, each of them large.
     let tall: String = (1..9).map(|n| format!("a{n}: &a{n} [*a{0}, *a{0}]\n", n - 1)).collect();
     check(
         &format!("---\na0: &a0 [x,x]\n{tall}---\n"),
         expect![[r#"
-        rejected: f.md:9: it is deeper, longer or more tangled than it may be
-    "#]],
+            rejected: f.md:9: it is too long, too deeply nested, or has too many aliases
+        "#]],
     );
     check(
         &format!("---\nx: {}\n---\n", "[".repeat(20_000)),
         expect![[r#"
-        rejected: f.md:2: it is deeper, longer or more tangled than it may be
-    "#]],
+            rejected: f.md:2: it is too long, too deeply nested, or has too many aliases
+        "#]],
     );
     check(
         &format!("---\nx: {}{}\n---\n", "[".repeat(20_000), "]".repeat(20_000)),
         expect![[r#"
-            rejected: f.md:2: it is deeper, longer or more tangled than it may be
+            rejected: f.md:2: it is too long, too deeply nested, or has too many aliases
         "#]],
     );
     let deep: String = (0..300).map(|n| format!("{}k:\n", " ".repeat(n))).collect();
     check(
         &format!("---\n{deep}---\n"),
         expect![[r#"
-        rejected: f.md:14: it is deeper, longer or more tangled than it may be
-    "#]],
+            rejected: f.md:14: it is too long, too deeply nested, or has too many aliases
+        "#]],
     );
     check(
         &format!("---\nx: {}\n---\n", "y".repeat(70_000)),
@@ -244,20 +244,20 @@ fn c9_hostile_front_matter_is_rejected() {
     check(
         &format!("---\n{}\n---\n", "-".repeat(60_000)),
         expect![[r#"
-            rejected: f.md:2: `---------------------------------------…` is no `key: value`
+            rejected: f.md:2: `---------------------------------------…` is not `key: value`
         "#]],
     );
     check(
         &format!("---\n{}\n---\n", "- ".repeat(30_000)),
         expect![[r#"
-        rejected: f.md:2: it is deeper, longer or more tangled than it may be
-    "#]],
+            rejected: f.md:2: it is too long, too deeply nested, or has too many aliases
+        "#]],
     );
     check(
         "---\n<<: {a: b}\nc: d\n---\n",
         expect![[r#"
-        rejected: f.md:2: it is deeper, longer or more tangled than it may be
-    "#]],
+            rejected: f.md:2: it is too long, too deeply nested, or has too many aliases
+        "#]],
     );
     check(
         "---\na: 1\n--- \n---\n",

@@ -186,7 +186,7 @@ mod tests {
         check(at, r#"{"block": false}"#, expect!["pass"]);
         check(at, r#"{"continue": null}"#, expect!["pass"]);
         check(at, r#"{"ask": "sure?"}"#, expect![[r#"ask "sure?""#]]);
-        check(at, r#"{"ask": true}"#, expect![[r#"ask "it wants a person asked""#]]);
+        check(at, r#"{"ask": true}"#, expect![[r#"ask "it asks for a person's approval""#]]);
         check(at, r#"{"ask": 1, "reason": "r"}"#, expect![[r#"ask "r""#]]);
         check(at, r#"{"ask": false}"#, expect!["pass"]);
         check(at, r#"{"unknown": 1, "continue": true}"#, expect!["pass"]);
@@ -196,9 +196,9 @@ mod tests {
     fn l8_change_of_an_external_hook_must_have_the_right_type() {
         let pre = PointId::ToolPre;
         check(pre, r#"{"input": {"a": 1}}"#, expect![[r#"Input(Object {"a": Number(1)})"#]]);
-        check(pre, r#"{"input": "a"}"#, expect!["error: `input` in its answer is no object"]);
+        check(pre, r#"{"input": "a"}"#, expect!["error: `input` in its answer is not an object"]);
         check(pre, r#"{"result": "cached"}"#, expect![[r#"Result("cached")"#]]);
-        check(pre, r#"{"result": 5}"#, expect!["error: `result` in its answer is no text"]);
+        check(pre, r#"{"result": 5}"#, expect!["error: `result` in its answer is not a string"]);
         check(pre, r#"{"prompt": "x"}"#, expect!["pass"]);
         check(PointId::ToolPost, r#"{"result": "r"}"#, expect![[r#"Result("r")"#]]);
         check(PointId::UserPromptSubmit, r#"{"prompt": "x"}"#, expect![[r#"Prompt("x")"#]]);
