@@ -24,20 +24,22 @@ use cotter_files::{
     settings::{MergedSettings, tighter},
 };
 use cotter_models::Providers;
-use cotter_tools::process::Runner;
+use cotter_tools::{mcp::Mcp, process::Runner};
 use smol_str::SmolStr;
 
 use crate::{
     args::{RunArgs, SetupArgs},
     error::CliError,
     models::{choice::ModelChain, credentials::redactor},
-    paths as home,
+    paths,
     settings::{
-        SettingsFiles, checks::OPTIONAL_TOOLS, file_report as about, file_report::FileReport,
-        pending_load::PendingLoad, several_owners_warning, suggest_digest_names,
+        SettingsFiles,
+        checks::OPTIONAL_TOOLS,
+        file_report::{self, FileReport},
+        pending_load::PendingLoad,
+        several_owners_warning, suggest_digest_names,
     },
     setup::{
-        access as roots,
         extensions::Extensions,
         reload::{FlagUnit, Reloader},
         selected_agent::{SelectedAgent, missing_tool_warnings},
@@ -70,7 +72,7 @@ fn check_without(agent: &Agent, name: &str) -> Result<(), CliError> {
 
 /// Starts the builder of every agent: tools, subagents, commands and workspace.
 fn builder(
-    answering: ModelChain,
+    models: ModelChain,
     workspace: Workspace,
     runner: &Runner,
     spaces: &Spaces,
@@ -78,7 +80,7 @@ fn builder(
     let shell = env::var_os("SHELL").map(PathBuf::from);
     let shell = shell.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
     let shell = text::show_line(shell.unwrap_or("sh")).into_owned();
-    let ModelChain { model, fallbacks, .. } = answering;
+    let ModelChain { model, fallbacks, .. } = models;
     let tools = workspace.clone();
     let builder = fallbacks
         .into_iter()
@@ -94,7 +96,7 @@ fn builder(
 
 /// Returns the tools that every agent may have, without those from settings.
 pub(crate) fn own_tools() -> Result<Vec<String>, CliError> {
-    let workspace = home::find_workspace(None)?;
+    let workspace = paths::find_workspace(None)?;
     let runner = tools::runner(&MergedSettings::default())?;
     let spaces = Spaces::new(&workspace, &SetupArgs::default(), &[]);
     let agent = builder(ModelChain::without_model().0, workspace, &runner, &spaces)?.build()?;
@@ -113,11 +115,9 @@ pub(crate) fn build_preview_with_files(
     workspace: Workspace,
     shape: &SetupArgs,
 ) -> Result<(Agent, SettingsFiles), CliError> {
-    let AgentPreview { agent, files, messages: told, reports: about } =
-        preview_agent(workspace, shape)?;
+    let AgentPreview { agent, files, messages, reports } = preview_agent(workspace, shape)?;
     let files = files.check_plugins()?;
-    told.iter().for_each(warn);
-    about::in_short(&about).iter().for_each(warn);
+    messages.iter().chain(&file_report::in_short(&reports)).for_each(warn);
     Ok((agent, files))
 }
 
@@ -131,7 +131,7 @@ pub(crate) struct AgentPreview {
 }
 
 /// Returns the trust state of the project's sources for such a run. Empty in safe mode.
-pub(crate) fn standings_for(workspace: &Workspace, shape: &SetupArgs) -> TrustSources {
+pub(crate) fn trust_sources_for(workspace: &Workspace, shape: &SetupArgs) -> TrustSources {
     if shape.safe_mode { TrustSources::empty() } else { trust::scan_trust(workspace) }
 }
 
@@ -140,95 +140,112 @@ pub(crate) fn preview_agent(
     workspace: Workspace,
     shape: &SetupArgs,
 ) -> Result<AgentPreview, CliError> {
-    let standings = standings_for(&workspace, shape);
+    let trust_sources = trust_sources_for(&workspace, shape);
     let spaces = Spaces::new(&workspace, shape, &[]);
-    let files = SettingsFiles::load_for_preview(shape.settings.as_deref(), &workspace, &standings)?;
-    let chosen = SelectedAgent::named(shape, &workspace, &standings)?;
-    let values = files.values();
-    let workspace = roots::add_access(workspace, &values.access, &[])?;
-    let runner = tools::runner(&values)?;
-    let brought = LoadedExtensions::read(&files, &workspace, &standings, &spaces, shape)?;
-    let workspace = brought.readable(workspace);
-    let servers = tools::seen_servers(files.servers(&[], &workspace)?, &runner, &workspace)?;
-    let builder = builder(ModelChain::without_model().0, workspace, &runner, &spaces)?;
-    let builder = servers.into_iter().fold(builder, AgentBuilder::hook);
-    let agent = apply_selected_agent(builder, chosen.as_ref()).build()?;
-    let starts: Arc<dyn HookHost> = Arc::new(tools::hooks(&runner, redactor())?);
-    let loaded = load(&agent, &starts, &files, brought, (chosen.as_ref(), redactor()), shape)?;
-    let LoadReport { messages: mut told, reports: about, .. } = loaded;
-    told.extend(files.disabled_warnings(&agent));
-    Ok(AgentPreview { agent, files, messages: told, reports: about })
+    let files =
+        SettingsFiles::load_for_preview(shape.settings.as_deref(), &workspace, &trust_sources)?;
+    let selected = SelectedAgent::named(shape, &workspace, &trust_sources)?;
+    let setup = AgentSetup {
+        shape,
+        files: &files,
+        trust_sources: &trust_sources,
+        spaces: &spaces,
+        selected: selected.as_ref(),
+        redactor: redactor(),
+    };
+    let base = setup.base(workspace, &[])?;
+    let servers = files.servers(&[], &base.workspace)?;
+    let servers = tools::pinned_servers(servers, &base.runner, &base.workspace)?;
+    let models = ModelChain::without_model().0;
+    let LoadedAgent { agent, mut messages, reports, .. } =
+        setup.build(base, models, servers, |builder| builder)?;
+    messages.extend(files.disabled_warnings(&agent));
+    Ok(AgentPreview { agent, files, messages, reports })
 }
 
-/// The extensions of an agent besides settings: skills, commands and agents in files, and spaces.
-struct LoadedExtensions {
+/// The sources of an agent. A run and a preview build it here, in the same order.
+struct AgentSetup<'a> {
+    shape: &'a SetupArgs,
+    files: &'a SettingsFiles,
+    trust_sources: &'a TrustSources,
+    spaces: &'a Spaces,
+    selected: Option<&'a SelectedAgent>,
+    redactor: Redactor,
+}
+
+/// What the agent stands on: the folders it may use, the runner of its processes, and the extensions besides
+/// settings.
+struct AgentBase {
+    workspace: Workspace,
+    runner: Runner,
     extensions: Extensions,
     spaces: Vec<spaces::LoadableSpace>,
 }
 
-impl LoadedExtensions {
-    fn read(
-        files: &SettingsFiles,
-        workspace: &Workspace,
-        standings: &TrustSources,
-        spaces: &Spaces,
-        shape: &SetupArgs,
-    ) -> Result<Self, CliError> {
-        let extensions = Extensions::load(files, workspace, standings);
-        let extensions = if shape.safe_mode { extensions.without_project() } else { extensions };
-        Ok(LoadedExtensions { extensions, spaces: spaces.read_named(standings)? })
-    }
-
-    /// Adds the folders of skills to the workspace as readable.
-    fn readable(&self, workspace: Workspace) -> Workspace {
-        let skills = self.spaces.iter().flat_map(|named| named.space.files.skill_folders());
-        self.extensions.readable(workspace).with_read_roots(skills.collect::<Vec<_>>())
-    }
-}
-
-fn apply_selected_agent(builder: AgentBuilder, chosen: Option<&SelectedAgent>) -> AgentBuilder {
-    match chosen {
-        Some(chosen) => builder.config(|config| chosen.configure(config)),
-        None => builder,
-    }
-}
-
-/// The result of a load.
-struct LoadReport {
+/// An agent with everything loaded.
+struct LoadedAgent {
+    agent: Agent,
+    hook_host: Arc<dyn HookHost>,
     messages: Vec<String>,
     reports: Vec<FileReport>,
     /// The owners that may be loaded again.
     owners: Vec<Owner>,
 }
 
-/// Loads everything on an agent that was just built: settings, extensions and spaces, then the selected
-/// agent, last the flags. The person who starts the run agrees, so no change is held.
-fn load(
-    agent: &Agent,
-    starts: &Arc<dyn HookHost>,
-    files: &SettingsFiles,
-    brought: LoadedExtensions,
-    (chosen, redactor): (Option<&SelectedAgent>, Redactor),
-    shape: &SetupArgs,
-) -> Result<LoadReport, CliError> {
-    let mut units = PendingLoad::first_load(agent, starts.clone())?;
-    files.load_into(&mut units)?;
-    brought.extensions.load_into(&mut units);
-    spaces::load_into(brought.spaces, &mut units);
-    let (mut told, about) = (units.messages.clone(), units.reports.clone());
-    let owners = units.owners.clone();
-    let _ = units.apply()?;
-    // A run keeps the agent and flags that it began with: these owners are not loaded again.
-    let mut units = PendingLoad::first_load(agent, starts.clone())?;
-    if let Some(chosen) = chosen {
-        chosen.load_into(&mut units, redactor)?;
-        units.messages.extend(missing_tool_warnings(chosen, agent));
+impl AgentSetup<'_> {
+    /// Reads the extensions and opens the workspace for their skills.
+    fn base(&self, workspace: Workspace, add_dirs: &[PathBuf]) -> Result<AgentBase, CliError> {
+        let values = self.files.values();
+        let workspace = access::add_access(workspace, &values.access, add_dirs)?;
+        let runner = tools::runner(&values)?;
+        let extensions = Extensions::load(self.files, &workspace, self.trust_sources);
+        let extensions =
+            if self.shape.safe_mode { extensions.without_project() } else { extensions };
+        let spaces = self.spaces.read_named(self.trust_sources)?;
+        let skills = spaces.iter().flat_map(|named| named.space.files.skill_folders());
+        let workspace = extensions.readable(workspace).with_read_roots(skills.collect::<Vec<_>>());
+        Ok(AgentBase { workspace, runner, extensions, spaces })
     }
-    told.append(&mut units.messages);
-    FlagUnit::of(shape).load_into(&mut units);
-    let _ = units.apply()?;
-    shape.without.iter().try_for_each(|name| check_without(agent, name))?;
-    Ok(LoadReport { messages: told, reports: about, owners })
+
+    /// Builds the agent and loads everything on it: settings, extensions and spaces, then the selected agent,
+    /// last the flags. The person who starts the run agrees, so no change is held.
+    fn build(
+        &self,
+        base: AgentBase,
+        models: ModelChain,
+        servers: Option<Mcp>,
+        configure: impl FnOnce(AgentBuilder) -> AgentBuilder,
+    ) -> Result<LoadedAgent, CliError> {
+        let builder = builder(models, base.workspace, &base.runner, self.spaces)?;
+        let builder = servers.into_iter().fold(builder, AgentBuilder::hook);
+        let builder = self
+            .selected
+            .into_iter()
+            .fold(builder, |builder, selected| builder.config(|config| selected.configure(config)));
+        let agent = configure(builder).build()?;
+        let hook_host: Arc<dyn HookHost> =
+            Arc::new(tools::hooks(&base.runner, self.redactor.clone())?);
+        self.spaces.set_hook_host(&hook_host);
+
+        let mut units = PendingLoad::first_load(&agent, hook_host.clone())?;
+        self.files.load_into(&mut units)?;
+        base.extensions.load_into(&mut units);
+        spaces::load_into(base.spaces, &mut units);
+        let (mut messages, reports) = (units.messages.clone(), units.reports.clone());
+        let owners = units.owners.clone();
+        let _ = units.apply()?;
+        // A run keeps the agent and flags that it began with: these owners are not loaded again.
+        let mut units = PendingLoad::first_load(&agent, hook_host.clone())?;
+        if let Some(selected) = self.selected {
+            selected.load_into(&mut units, self.redactor.clone())?;
+            units.messages.extend(missing_tool_warnings(selected, &agent));
+        }
+        messages.append(&mut units.messages);
+        FlagUnit::of(self.shape).load_into(&mut units);
+        let _ = units.apply()?;
+        self.shape.without.iter().try_for_each(|name| check_without(&agent, name))?;
+        Ok(LoadedAgent { agent, hook_host, messages, reports, owners })
+    }
 }
 
 /// Everything that a run needs.
@@ -236,12 +253,12 @@ pub(crate) struct RunSetup {
     pub(crate) workspace: Workspace,
     pub(crate) files: SettingsFiles,
     /// The sources of the project, with their trust state.
-    pub(crate) standings: TrustSources,
+    pub(crate) trust_sources: TrustSources,
     /// The spaces that were named, and the command that loads others.
     pub(crate) spaces: Spaces,
-    pub(crate) answering: ModelChain,
+    pub(crate) models: ModelChain,
     /// The selected agent, if one was named.
-    pub(crate) chosen: Option<SelectedAgent>,
+    pub(crate) selected: Option<SelectedAgent>,
     /// Removes secrets from the output of a run.
     pub(crate) redactor: Redactor,
     /// The providers whose models may be named during the run.
@@ -266,46 +283,48 @@ impl RunSetup {
         args: &RunArgs,
         ui: impl Ui,
     ) -> Result<(Agent, Reloader), CliError> {
-        let values = self.files.values();
-        let limits = values.limits.clone();
-        let workspace = roots::add_access(self.workspace, &values.access, &args.add_dirs)?;
-        let runner = tools::runner(&values)?;
-        let shape = &args.shape;
-        let brought =
-            LoadedExtensions::read(&self.files, &workspace, &self.standings, &self.spaces, shape)?;
-        let workspace = brought.readable(workspace);
-        let servers =
-            tools::servers(self.files.servers(&args.mcp, &workspace)?, &runner, &workspace).await?;
-        let builder = builder(self.answering, workspace, &runner, &self.spaces)?;
-        let builder = servers.into_iter().fold(builder, AgentBuilder::hook);
-        let builder = apply_selected_agent(builder, self.chosen.as_ref());
-        let most = self.chosen.as_ref().and_then(SelectedAgent::max_turns);
-        let mut builder = builder.models(self.providers).ui(ui).limits(|set| {
-            set.max_steps = args.max_turns.or_else(|| tighter(limits.max_turns, most));
-            set.max_budget_usd = args.max_budget_usd.or(limits.max_budget_usd);
-        });
-        builder = match self.sessions {
-            Some(sessions) => {
-                let builder = builder.spill(sessions.spill());
-                match self.store_from {
-                    StoreFrom::AtOnce => builder.store(sessions.store),
-                    StoreFrom::FromFirstWord => builder.store(LazyStore::new(sessions.store)),
-                }
-            }
-            None => builder.store(MemoryStore::new()),
+        let setup = AgentSetup {
+            shape: &args.shape,
+            files: &self.files,
+            trust_sources: &self.trust_sources,
+            spaces: &self.spaces,
+            selected: self.selected.as_ref(),
+            redactor: self.redactor,
         };
-        let agent = builder.build()?;
-        let starts: Arc<dyn HookHost> = Arc::new(tools::hooks(&runner, self.redactor.clone())?);
-        self.spaces.set_hook_host(&starts);
-        let who = (self.chosen.as_ref(), self.redactor);
-        let LoadReport { messages: mut told, reports: about, owners } =
-            load(&agent, &starts, &self.files, brought, who, shape)?;
-        told.extend(about::in_short(&about));
-        told.iter().chain(&self.files.disabled_warnings(&agent)).for_each(warn);
-        let told = told.into_iter().chain(self.standings.skipped()).collect();
-        let spaces = self.spaces;
-        let reloader = Reloader::new(agent.clone(), starts, spaces, owners, told, self.files, args);
+        let base = setup.base(self.workspace, &args.add_dirs)?;
+        let servers = self.files.servers(&args.mcp, &base.workspace)?;
+        let servers = tools::servers(servers, &base.runner, &base.workspace).await?;
+        let limits = self.files.values().limits;
+        let max_turns = self.selected.as_ref().and_then(SelectedAgent::max_turns);
+        let (providers, sessions, store_from) = (self.providers, self.sessions, self.store_from);
+        let loaded = setup.build(base, self.models, servers, |builder| {
+            let builder = builder.models(providers).ui(ui).limits(|set| {
+                set.max_steps = args.max_turns.or_else(|| tighter(limits.max_turns, max_turns));
+                set.max_budget_usd = args.max_budget_usd.or(limits.max_budget_usd);
+            });
+            with_store(builder, sessions, store_from)
+        })?;
+        let LoadedAgent { agent, hook_host, mut messages, reports, owners } = loaded;
+        messages.extend(file_report::in_short(&reports));
+        messages.iter().chain(&self.files.disabled_warnings(&agent)).for_each(warn);
+        messages.extend(self.trust_sources.skipped());
+        let (spaces, files) = (self.spaces, self.files);
+        let reloader =
+            Reloader::new(agent.clone(), hook_host, spaces, owners, messages, files, args);
         Ok((agent, reloader))
+    }
+}
+
+fn with_store(
+    builder: AgentBuilder,
+    sessions: Option<Sessions>,
+    store_from: StoreFrom,
+) -> AgentBuilder {
+    let Some(sessions) = sessions else { return builder.store(MemoryStore::new()) };
+    let builder = builder.spill(sessions.spill());
+    match store_from {
+        StoreFrom::AtOnce => builder.store(sessions.store),
+        StoreFrom::FromFirstWord => builder.store(LazyStore::new(sessions.store)),
     }
 }
 

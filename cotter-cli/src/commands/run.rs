@@ -164,10 +164,10 @@ impl PreparedRun {
         {
             or_abort_on_signal(model_choice.ask(terminal), NOT_SENT).await?;
         }
-        let (answering, missing) = choose_models(&mut model_choice, command_name.is_some())?;
-        let by_key = answering.describe_default_choice();
-        let skipped = answering.skipped.clone();
-        let names = answering.names();
+        let (models, missing) = choose_models(&mut model_choice, command_name.is_some())?;
+        let by_key = models.describe_default_choice();
+        let skipped = models.skipped.clone();
+        let names = models.names();
         let store_from =
             if command_name.is_some() { StoreFrom::FromFirstWord } else { StoreFrom::AtOnce };
         let providers = model_choice.providers();
@@ -175,10 +175,10 @@ impl PreparedRun {
         let setup = RunSetup {
             workspace,
             files,
-            standings: trust_sources,
+            trust_sources,
             spaces,
-            answering,
-            chosen,
+            models,
+            selected: chosen,
             redactor,
             providers,
             sessions,

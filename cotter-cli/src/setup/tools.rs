@@ -84,7 +84,7 @@ pub(crate) async fn servers(
 }
 
 /// Returns the tools of MCP servers with stored definitions. Starts no server.
-pub(crate) fn seen_servers(
+pub(crate) fn pinned_servers(
     servers: Servers,
     runner: &Runner,
     workspace: &Workspace,

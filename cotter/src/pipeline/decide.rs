@@ -18,11 +18,11 @@ use crate::{
         store::StoreError,
     },
     hooks::{
-        chain::HandlerMeta,
-        dispatch::PointOutcome,
+        chain::{Chain, HandlerMeta},
+        dispatch::{PointOutcome, strictest},
         notes::block_message,
         points::{
-            ChainStop, RankedAnswer,
+            ChainStop,
             tool_pre::{ToolPre, ToolPreEvent},
         },
     },
@@ -68,10 +68,10 @@ pub(crate) struct CallDecision {
 /// The state of a call.
 pub(crate) enum CallState {
     Pass,
-    /// A person must say yes first. `open` is true if a hook may answer in place of the person.
+    /// A person must say yes first. A hook may do so in their place if only the mode or the zone asks.
     Ask {
         asks: Vec<AskReason>,
-        open: bool,
+        hook_may_answer: bool,
     },
     /// The call does not run. `words` are for the model.
     Refused {
@@ -122,6 +122,21 @@ impl CallDecision {
     ) {
         self.decided_by = by.into();
         self.state = CallState::Refused { kind, reason: reason.into(), words: words.into() };
+    }
+
+    fn deny(&mut self, by: impl Into<SmolStr>, reason: &str) {
+        let words = format!("Denied: {reason}. Do not retry this exact call.");
+        self.refuse(by, ToolErrorKind::Denied, reason, words);
+    }
+
+    /// Puts the call before a person, if there are reasons to ask. Mode `auto` refuses it instead.
+    pub(crate) fn ask(&mut self, asks: Vec<AskReason>, hook_may_answer: bool, step_cx: &StepCx) {
+        let Some(first) = asks.first() else { return };
+        if step_cx.generation().policy.mode() == Mode::Auto {
+            let reason = format!("{}, and mode `auto` asks nobody", first.reason);
+            return self.deny(first.by.clone(), &reason);
+        }
+        self.state = CallState::Ask { asks, hook_may_answer };
     }
 
     fn refuse_by_hook(&mut self, meta: &HandlerMeta, reason: &str, step_cx: &StepCx) {
@@ -203,7 +218,7 @@ fn refuse_out_of_scope(decision: &mut CallDecision, tools: &ToolSet, generation:
     let names = || tools.specs().map(|spec| spec.name.as_str());
     let hint = match text::nearest(&name, names()) {
         Some(near) => format!(" Did you mean `{near}`?"),
-        None if tools.is_empty() => " There are no tools here.".into(),
+        None if tools.is_empty() => " There are no tools.".into(),
         None => format!(" There are: {}.", names().collect::<Vec<_>>().join(", ")),
     };
     let words = format!("Unknown tool: {name}.{hint}");
@@ -234,7 +249,7 @@ pub(crate) fn compute_facts(
             true
         }
         Err(_) => {
-            let words = "It could not be worked out what this call touches.";
+            let words = "Cannot determine what this call touches.";
             decision.refuse("effects", ToolErrorKind::Denied, words, words);
             false
         }
@@ -247,8 +262,8 @@ pub(crate) async fn transform(
     row: &ToolEntry,
     step_cx: &StepCx,
 ) -> bool {
-    let decided = step_cx.fire_on(&row.pre_transforms, decision.event()).await;
-    let PointOutcome { event, replaced, stop, ran, .. } = decided;
+    let outcome = step_cx.fire_on(&row.pre_transforms, decision.event()).await;
+    let PointOutcome { event, replaced, stop, ran, .. } = outcome;
     decision.hook_runs.extend(ran);
     let after = replaced.iter().skip(1).map(|(_, event)| event).chain([&event]);
     decision.rewrites = replaced
@@ -271,33 +286,15 @@ pub(crate) async fn transform(
         || (check_schema(decision, row) && compute_facts(decision, row, step_cx))
 }
 
-/// Asks the floor and the gates; the strictest verdict wins.
+/// Asks the floor and the gates.
 async fn decide(decision: &mut CallDecision, row: &ToolEntry, step_cx: &StepCx) {
     decision.after_secret = decision.facts.has_effects() && step_cx.cx.has_read_secret();
     let ruling = decide_floor(decision, step_cx);
-    if let Verdict::Block(reason) = &ruling.verdict {
-        let words = format!("Denied: {reason}. Do not retry this exact call.");
-        return decision.refuse(
-            format_smolstr!("{}", ruling.by),
-            ToolErrorKind::Denied,
-            reason,
-            words,
-        );
-    }
-    let decided: PointOutcome<ToolPre> = step_cx.fire_on(&row.pre_gates, decision.event()).await;
-    decision.hook_runs.extend(decided.ran.iter().cloned());
-    if let Some((meta, Verdict::Block(reason))) = decided.strictest() {
-        return decision.refuse_by_hook(meta, reason, step_cx);
-    }
+    let verdicts = ask_gates(decision, &ruling, &row.pre_gates, step_cx).await;
     decision.decided_by = format_smolstr!("{}", ruling.by);
-    let (asks, open) = collect_asks(&ruling, &decided.verdicts);
-    let Some(first) = asks.first() else { return };
-    if step_cx.generation().policy.mode() == Mode::Auto {
-        let reason = format!("{}, and mode `auto` asks nobody", first.reason);
-        let words = format!("Denied: {reason}. Do not retry this exact call.");
-        return decision.refuse(first.by.clone(), ToolErrorKind::Denied, reason, words);
-    }
-    decision.state = CallState::Ask { asks, open };
+    let asks = fold(decision, &ruling, &verdicts, step_cx);
+    let hook_may_answer = ruling.by.may_be_answered_by_hook() && verdicts.is_empty();
+    decision.ask(asks, hook_may_answer, step_cx);
 }
 
 pub(crate) fn decide_floor(decision: &CallDecision, step_cx: &StepCx) -> Ruling {
@@ -311,38 +308,52 @@ pub(crate) fn decide_floor(decision: &CallDecision, step_cx: &StepCx) -> Ruling 
         workspace,
         approvals,
     });
-    let may = facts.zone == Zone::Safe || matches!(ruling.verdict, Verdict::Block(_));
-    match !may && step_cx.session().agent.may_only_look() {
-        true => Ruling { verdict: Verdict::block("this agent only looks"), by: Decider::Mode },
+    let is_settled = facts.zone == Zone::Safe || matches!(ruling.verdict, Verdict::Block(_));
+    match !is_settled && step_cx.session().agent.may_only_look() {
+        true => Ruling { verdict: Verdict::block("this agent is read-only"), by: Decider::Mode },
         false => ruling,
     }
 }
 
-/// The reasons to ask about a call, and true if only mode or zone ask.
-fn collect_asks(
+/// Asks the gates, unless the floor blocks. Returns the verdicts other than pass, in the order of the gates.
+async fn ask_gates(
+    decision: &mut CallDecision,
     ruling: &Ruling,
-    verdicts: &[(Arc<HandlerMeta>, Verdict)],
-) -> (Vec<AskReason>, bool) {
-    let floor = match &ruling.verdict {
-        Verdict::Ask(reason) => {
-            let by = format_smolstr!("{}", ruling.by);
-            Some(AskReason { by, reason: reason.clone(), hook: None })
-        }
-        _ => None,
-    };
-    let open = ruling.by.may_be_answered_by_hook() && verdicts.is_empty();
-    let gates = verdicts.iter().map(|(meta, verdict)| AskReason {
-        by: meta.name.clone(),
-        reason: verdict.reason().unwrap_or_default().to_owned(),
-        hook: Some(meta.id),
-    });
-    (floor.into_iter().chain(gates).collect(), open)
+    gates: &Chain<ToolPre>,
+    step_cx: &StepCx,
+) -> Vec<(Arc<HandlerMeta>, Verdict)> {
+    if matches!(ruling.verdict, Verdict::Block(_)) {
+        return vec![];
+    }
+    let outcome = step_cx.fire_on(gates, decision.event()).await;
+    decision.hook_runs.extend(outcome.ran);
+    outcome.verdicts
 }
 
-/// A reason to ask, with the name of its author.
-pub(crate) fn ask_reason(by: &str, verdict: &Verdict) -> AskReason {
-    let reason = verdict.reason().unwrap_or_default().to_owned();
-    AskReason { by: by.into(), reason, hook: None }
+/// Folds the floor's ruling and the gates' verdicts. The strictest wins; of equals the floor, then the gates
+/// in their order. Refuses the call if one blocks. Otherwise returns the reasons to ask about it.
+pub(crate) fn fold(
+    decision: &mut CallDecision,
+    ruling: &Ruling,
+    verdicts: &[(Arc<HandlerMeta>, Verdict)],
+    step_cx: &StepCx,
+) -> Vec<AskReason> {
+    let by = || format_smolstr!("{}", ruling.by);
+    if let Verdict::Block(reason) = &ruling.verdict {
+        decision.deny(by(), reason);
+        return vec![];
+    }
+    if let Some((meta, Verdict::Block(reason))) = strictest(verdicts) {
+        decision.refuse_by_hook(meta, reason, step_cx);
+        return vec![];
+    }
+    let floor = [(by(), None, &ruling.verdict)];
+    let gates = verdicts.iter().map(|(meta, verdict)| (meta.name.clone(), Some(meta.id), verdict));
+    let asks = floor.into_iter().chain(gates).filter_map(|(by, hook, verdict)| match verdict {
+        Verdict::Ask(reason) => Some(AskReason { by, reason: reason.clone(), hook }),
+        _ => None,
+    });
+    asks.collect()
 }
 
 /// Asks gates and floor again, in the newest generation: before an approval counts, and before a permit if
@@ -351,12 +362,12 @@ pub(crate) async fn recheck(decision: &mut CallDecision, step_cx: &StepCx) {
     decision.generation = step_cx.generation().number;
     decision.after_secret = step_cx.cx.has_read_secret();
     let Some(row) = step_cx.view.tools.entry(&decision.call.name).cloned() else {
-        let words = "The tool is no longer there.";
+        let words = "The tool no longer exists.";
         return decision.refuse("scope", ToolErrorKind::NotFound, words, words);
     };
     let decided_on = |decided: &Arc<ToolEntry>| decided.is_same_tool(&row);
     if !decision.row.as_ref().is_some_and(decided_on) {
-        let words = "The tool is no longer the one this call was decided on.";
+        let words = "The tool has changed since this call was decided.";
         return decision.refuse("scope", ToolErrorKind::Unavailable, words, words);
     }
     let row = match &decision.caller {
@@ -364,21 +375,8 @@ pub(crate) async fn recheck(decision: &mut CallDecision, step_cx: &StepCx) {
         None => row,
     };
     let ruling = decide_floor(decision, step_cx);
-    if let Verdict::Block(reason) = &ruling.verdict {
-        let words = format!("Denied: {reason}. Do not retry this exact call.");
-        return decision.refuse(
-            format_smolstr!("{}", ruling.by),
-            ToolErrorKind::Denied,
-            reason,
-            words,
-        );
-    }
-    let decided = step_cx.fire_on(&row.pre_gates.gates_only(), decision.event()).await;
-    decision.hook_runs.extend(decided.ran.iter().cloned());
-    if let Some((meta, Verdict::Block(reason))) = decided.strictest() {
-        return decision.refuse_by_hook(meta, reason, step_cx);
-    }
-    let (asks, _) = collect_asks(&ruling, &decided.verdicts);
+    let verdicts = ask_gates(decision, &ruling, &row.pre_gates.gates_only(), step_cx).await;
+    let asks = fold(decision, &ruling, &verdicts, step_cx);
     let known = |ask: &&AskReason| {
         decision.approved_asks.iter().any(|known| known.by == ask.by && known.hook == ask.hook)
     };

@@ -255,7 +255,7 @@ async fn finish(step_cx: &StepCx, mut decision: CallDecision) -> FinishedCall {
         return FinishedCall { refusal_row, ..refused };
     }
     let Some(entry) = row else {
-        let message = "The tool is no longer there.".to_owned();
+        let message = "The tool no longer exists.".to_owned();
         let refusal = (ToolErrorKind::NotFound, message.clone(), message);
         return refuse(step_cx, call, None, input, decided_by, refusal).await;
     };

@@ -4,28 +4,24 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
+use smol_str::format_smolstr;
 
 use crate::{
     agent::{Agent, step_cx::StepCx},
     history::message::ToolCall,
     hooks::{
         chain::HandlerMeta,
-        points::{
-            RankedAnswer,
-            tool_pre::{ToolPre, ToolPreEvent},
-        },
+        points::tool_pre::{ToolPre, ToolPreEvent},
     },
     permission::{
         PolicyInput, Ruling,
         facts::Facts,
-        mode::Mode,
         origin::Origin,
         verdict::{Power, Verdict},
     },
     pipeline::{
-        decide as prepare,
-        decide::{CallDecision, CallState},
-        dry_run as trial,
+        decide::{self, CallDecision, CallState},
+        dry_run,
     },
     registry::generation::ToolEntry,
 };
@@ -71,14 +67,19 @@ pub struct ExplainRow {
 }
 
 impl ExplainRow {
-    fn new(kind: &'static str, name: impl Into<String>, origin: &Origin, said: &Verdict) -> Self {
+    fn new(
+        kind: &'static str,
+        name: impl Into<String>,
+        origin: &Origin,
+        verdict: &Verdict,
+    ) -> Self {
         ExplainRow {
             name: name.into(),
             origin: origin.to_string(),
             kind,
             matched: true,
-            verdict: said.word(),
-            reason: said.reason().unwrap_or_default().to_owned(),
+            verdict: verdict.word(),
+            reason: verdict.reason().unwrap_or_default().to_owned(),
         }
     }
 }
@@ -111,28 +112,28 @@ enum HookMode {
 /// pure are asked; other hooks as `hooks` says.
 async fn explain(step_cx: &StepCx, call: ToolCall, hooks: HookMode) -> ExplainReport {
     let tools = &step_cx.view.tools;
-    let mut decision = prepare::begin(step_cx, tools, call);
+    let mut decision = decide::begin(step_cx, tools, call);
     let mut considered = vec![];
     let scope = stage_row(&decision, "scope", decision.row.is_some());
     considered.push(scope);
     let Some(row) = decision.row.clone() else { return build_report(decision, considered) };
-    let fits = prepare::check_schema(&mut decision, &row)
-        && prepare::compute_facts(&mut decision, &row, step_cx);
+    let fits = decide::check_schema(&mut decision, &row)
+        && decide::compute_facts(&mut decision, &row, step_cx);
     considered.push(stage_row(&decision, "schema", fits));
     if !fits {
         return build_report(decision, considered);
     }
-    if hooks == HookMode::Asked && !prepare::transform(&mut decision, &row, step_cx).await {
-        considered.extend(hook_rows(&decision, step_cx, hooks).map(|(_, one)| one));
+    if hooks == HookMode::Asked && !decide::transform(&mut decision, &row, step_cx).await {
+        considered.extend(hook_rows(&decision, step_cx, hooks).map(|(_, row)| row));
         if decision.decided_by == "schema" {
             considered.push(stage_row(&decision, "schema", false));
         }
         return build_report(decision, considered);
     }
-    let ruling = prepare::decide_floor(&decision, step_cx);
+    let ruling = decide::decide_floor(&decision, step_cx);
     let mut gates = ask_pure_gates(&decision, &row, step_cx).await;
-    let kernel = gates.iter().map(|(meta, said)| {
-        ExplainRow::new(kind_of(meta), meta.name.as_str(), &meta.owner.origin, said)
+    let kernel = gates.iter().map(|(meta, verdict)| {
+        ExplainRow::new(kind_of(meta), meta.name.as_str(), &meta.owner.origin, verdict)
     });
     let kernel: Vec<_> = kernel.collect();
     if hooks == HookMode::Asked {
@@ -143,11 +144,16 @@ async fn explain(step_cx: &StepCx, call: ToolCall, hooks: HookMode) -> ExplainRe
     }
     let (shaping, judging): (Vec<_>, Vec<_>) =
         hook_rows(&decision, step_cx, hooks).partition(|(power, _)| *power == Power::Transform);
-    considered.extend(shaping.into_iter().map(|(_, one)| one));
+    considered.extend(shaping.into_iter().map(|(_, row)| row));
     considered.extend(kernel);
-    considered.extend(judging.into_iter().map(|(_, one)| one));
+    considered.extend(judging.into_iter().map(|(_, row)| row));
     considered.extend(floor_rows(&decision, step_cx, &ruling));
-    settle(&mut decision, step_cx, ruling, &gates);
+    decision.decided_by = format_smolstr!("{}", ruling.by);
+    let asks = decide::fold(&mut decision, &ruling, &gates, step_cx);
+    if let Some(first) = asks.first() {
+        decision.decided_by = first.by.clone();
+    }
+    decision.ask(asks, false, step_cx);
     build_report(decision, considered)
 }
 
@@ -161,24 +167,24 @@ fn hook_rows<'a>(
     let decides = |meta: &HandlerMeta| matches!(meta.power, Power::Transform | Power::Gate);
     let metas = step_cx.generation().metas();
     let metas = metas.filter(move |meta| chain.has(meta.id) && decides(meta) && !is_pure(meta));
-    trial::group_sides(metas).into_iter().filter_map(move |sides| {
+    dry_run::group_sides(metas).into_iter().filter_map(move |sides| {
         let matched = sides[0].matches(&decision.call.name);
-        let said = trial::row(&sides, matched, &decision.hook_runs);
+        let hook_row = dry_run::row(&sides, matched, &decision.hook_runs);
         let verdict = match hooks {
             HookMode::Listed if matched => "would be asked",
-            HookMode::Asked if trial::is_silent(&sides, &said) => return None,
-            _ => said.verdict,
+            HookMode::Asked if dry_run::is_silent(&sides, &hook_row) => return None,
+            _ => hook_row.verdict,
         };
-        let kind = if said.power == Power::Transform { "transform" } else { "gate" };
-        let one = ExplainRow {
-            name: said.name.to_string(),
-            origin: said.origin,
+        let kind = if hook_row.power == Power::Transform { "transform" } else { "gate" };
+        let explain_row = ExplainRow {
+            name: hook_row.name.to_string(),
+            origin: hook_row.origin,
             kind,
             matched,
             verdict,
-            reason: said.reason.unwrap_or_default(),
+            reason: hook_row.reason.unwrap_or_default(),
         };
-        Some((said.power, one))
+        Some((hook_row.power, explain_row))
     })
 }
 
@@ -196,14 +202,14 @@ async fn ask_pure_gates(
     step_cx: &StepCx,
 ) -> Vec<(Arc<HandlerMeta>, Verdict)> {
     let chain = row.pre_gates.gates_only().filtered(is_pure);
-    let mut said = vec![];
+    let mut verdicts = vec![];
     for gate in &chain.gates {
-        let one = chain.filtered(|meta| meta.id == gate.meta.id);
+        let gate_alone = chain.filtered(|meta| meta.id == gate.meta.id);
         let event: Arc<ToolPreEvent> = decision.event();
-        let verdict = step_cx.fire_on(&one, event).await.verdicts.into_iter().next();
-        said.push((gate.meta.clone(), verdict.map_or(Verdict::Pass, |(_, verdict)| verdict)));
+        let verdict = step_cx.fire_on(&gate_alone, event).await.verdicts.into_iter().next();
+        verdicts.push((gate.meta.clone(), verdict.map_or(Verdict::Pass, |(_, verdict)| verdict)));
     }
-    said
+    verdicts
 }
 
 /// The rows of rules, approvals, zone and mode.
@@ -214,8 +220,9 @@ fn floor_rows(decision: &CallDecision, step_cx: &StepCx, ruling: &Ruling) -> Vec
     let (input, facts) = (&decision.input, &decision.facts);
     let asked = PolicyInput { tool, input, facts, workspace, approvals: &approvals };
     let rules = policy.list_applying(&asked).into_iter();
-    let mut considered: Vec<_> =
-        rules.map(|(text, origin, said)| ExplainRow::new("rule", text, origin, &said)).collect();
+    let mut considered: Vec<_> = rules
+        .map(|(text, origin, verdict)| ExplainRow::new("rule", text, origin, &verdict))
+        .collect();
     let (zone, mode) = (facts.zone.as_str(), policy.mode());
     let by_zone = policy.decide_by_zone(facts).verdict;
     let confined = if facts.confined { ", confined" } else { "" };
@@ -226,43 +233,12 @@ fn floor_rows(decision: &CallDecision, step_cx: &StepCx, ruling: &Ruling) -> Vec
     considered
 }
 
-/// Settles the decision: the strictest of floor and gates, as in a run.
-fn settle(
-    decision: &mut CallDecision,
-    step_cx: &StepCx,
-    ruling: Ruling,
-    gates: &[(Arc<HandlerMeta>, Verdict)],
-) {
-    let floor = [(ruling.by.to_string(), ruling.verdict)];
-    let gates = gates.iter().map(|(meta, verdict)| (meta.name.to_string(), verdict.clone()));
-    let all: Vec<_> = floor.into_iter().chain(gates).collect();
-    let strictest = all.iter().rev().max_by_key(|(_, verdict)| verdict.rank());
-    let Some((by, verdict)) = strictest else { return };
-    decision.decided_by = by.into();
-    let auto = step_cx.generation().policy.mode() == Mode::Auto;
-    match verdict {
-        Verdict::Ask(reason) if auto => {
-            let reason = format!("{reason}, and mode `auto` asks nobody");
-            decision.refuse(by.clone(), crate::history::outcome::ToolErrorKind::Denied, reason, "");
-        }
-        Verdict::Block(reason) => {
-            decision.refuse(by.clone(), crate::history::outcome::ToolErrorKind::Denied, reason, "")
-        }
-        Verdict::Ask(_) => {
-            let asks = all.iter().filter(|(_, verdict)| matches!(verdict, Verdict::Ask(_)));
-            let asks = asks.map(|(by, verdict)| prepare::ask_reason(by, verdict)).collect();
-            decision.state = CallState::Ask { asks, open: false };
-        }
-        Verdict::Pass => {}
-    }
-}
-
 fn stage_row(decision: &CallDecision, kind: &'static str, passed: bool) -> ExplainRow {
-    let said = match &decision.state {
+    let verdict = match &decision.state {
         CallState::Refused { reason, .. } if !passed => Verdict::block(reason.clone()),
         _ => Verdict::Pass,
     };
-    ExplainRow::new(kind, kind, &Origin::Kernel, &said)
+    ExplainRow::new(kind, kind, &Origin::Kernel, &verdict)
 }
 
 fn build_report(decision: CallDecision, considered: Vec<ExplainRow>) -> ExplainReport {

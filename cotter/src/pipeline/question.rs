@@ -125,9 +125,9 @@ async fn collect_answers(
         if let Some((meta, Admission::Block(reason))) = outcome.strictest() {
             return Ok(StepAnswers::all(question, meta.name.clone(), false, Some(reason)));
         }
-        let hook_may_answer = decisions
-            .iter()
-            .all(|decision| !matches!(decision.state, CallState::Ask { open: false, .. }));
+        let hook_may_answer = decisions.iter().all(|decision| {
+            !matches!(decision.state, CallState::Ask { hook_may_answer: false, .. })
+        });
         if hook_may_answer
             && let Some(answers) = hook_answers(question, &outcome, &step_cx.agent().generation())
         {
@@ -207,7 +207,7 @@ fn remember_approval(step_cx: &StepCx, decision: &CallDecision, answer: &mut Cal
     let session = step_cx.cx.root_session();
     let approvals = session.approvals();
     let policy_input = policy_input(step_cx, decision, &approvals);
-    if !is_open(decision)
+    if !hook_may_answer(decision)
         || !suggest::would_pass(&step_cx.generation().policy, &policy_input, &rules)
     {
         return;
@@ -240,8 +240,8 @@ fn policy_input<'a>(
 }
 
 /// True if only the mode or the zone asks, so that a hook or a rule may answer.
-fn is_open(decision: &CallDecision) -> bool {
-    matches!(decision.state, CallState::Ask { open: true, .. })
+fn hook_may_answer(decision: &CallDecision) -> bool {
+    matches!(decision.state, CallState::Ask { hook_may_answer: true, .. })
 }
 
 /// Refuses a call. If no person answered, the reason also contains the reasons for the question.
@@ -261,7 +261,7 @@ fn refuse(decision: &mut CallDecision, asks: &[AskReason], by: &SmolStr, message
 fn question_call(step_cx: &StepCx, decision: &CallDecision) -> Option<QuestionCall> {
     let CallState::Ask { asks, .. } = &decision.state else { return None };
     let approvals = step_cx.cx.root_session().approvals();
-    let offer = match is_open(decision) {
+    let offer = match hook_may_answer(decision) {
         true => suggest::suggest_rules(
             &step_cx.generation().policy,
             &policy_input(step_cx, decision, &approvals),
@@ -282,7 +282,7 @@ fn question_call(step_cx: &StepCx, decision: &CallDecision) -> Option<QuestionCa
 
 /// A check of whether a rule would answer this question, under the current policy.
 fn rule_check(step_cx: &StepCx, decision: &CallDecision) -> RuleCheck {
-    if !is_open(decision) {
+    if !hook_may_answer(decision) {
         return RuleCheck::default();
     }
     let (generation, workspace) = (step_cx.generation().clone(), step_cx.cx.run.workspace.clone());

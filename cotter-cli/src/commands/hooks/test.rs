@@ -35,7 +35,7 @@ pub(crate) fn test(args: &HooksTestArgs, when: ColorChoice) -> Result<ExitCode, 
     let workspace = paths::find_workspace(None)?;
     // A person who tests a hook that is not trusted would look for an error in it, so skipped sources are
     // reported.
-    for message in setup::standings_for(&workspace, &args.shape).skipped() {
+    for message in setup::trust_sources_for(&workspace, &args.shape).skipped() {
         screen::print_notice(&format!("warning: {}", text::show_line(&message)));
     }
     let agent = setup::build_preview(workspace, &args.shape)?;
