@@ -719,7 +719,7 @@ mod tests {
         check_hooks(
             r#"{"context": []}"#,
             expect![
-                "error: settings.json:1:23: $.hooks.context: `context` is for hooks in Rust and for scripts"
+                "error: settings.json:1:23: $.hooks.context: `context` is not for command hooks, only for hooks in Rust and scripts"
             ],
         );
         check_hooks(
@@ -731,7 +731,7 @@ mod tests {
         check_hooks(
             r#"{"tool.pre": [{"command": []}]}"#,
             expect![[
-                r#"error: settings.json:1:37: $.hooks["tool.pre"][0].command: there is nothing to run"#
+                r#"error: settings.json:1:37: $.hooks["tool.pre"][0].command: the command is empty"#
             ]],
         );
         check_hooks(
@@ -743,8 +743,8 @@ mod tests {
         check_hooks(
             r#"{"tool.pre": [{"command": "x", "tools": []}]}"#,
             expect![[r#"
-            error: settings.json:1:51: $.hooks["tool.pre"][0].tools: an empty list of tools would match none
-            hint: leave `tools` out for every tool"#]],
+                error: settings.json:1:51: $.hooks["tool.pre"][0].tools: an empty list matches no tool
+                hint: leave `tools` out to match every tool"#]],
         );
         check_hooks(
             r#"{"tool.pre": [{"command": "x", "tools": ["["]}]}"#,
@@ -758,7 +758,9 @@ mod tests {
     fn l7_hook_tools_and_timeouts_are_read_strictly() {
         check_hooks(
             r#"{"session.end": [{"command": "x", "tools": ["read"]}]}"#,
-            expect![[r#"error: settings.json:1:54: $.hooks["session.end"][0].tools: `session.end` is not about tools, so `tools` is not allowed"#]],
+            expect![[
+                r#"error: settings.json:1:54: $.hooks["session.end"][0].tools: `session.end` is not about tools, so `tools` is not allowed"#
+            ]],
         );
         check_hooks(
             r#"{"tool.pre": [{"command": "x", "timeoutMs": 0}]}"#,
@@ -774,7 +776,9 @@ mod tests {
         );
         check_hooks(
             r#"{"tool.pre": [{"command": "x", "env": ["A=B"]}]}"#,
-            expect![[r#"error: settings.json:1:50: $.hooks["tool.pre"][0].env[0]: `A=B` is not the name of a variable"#]],
+            expect![[
+                r#"error: settings.json:1:50: $.hooks["tool.pre"][0].env[0]: `A=B` is not the name of a variable"#
+            ]],
         );
         check_hooks(
             r#"{"tool.pre": [{"command": "x", "onFailure": "ignore"}]}"#,
@@ -803,7 +807,7 @@ mod tests {
                 &format!(r#"{{"providers": {{"lab": {{"apiKeyVariable": "{value}"}}}}}}"#),
                 expect![[r#"
                     error: settings.json:1:42: $.providers.lab.apiKeyVariable: expected the name of a variable, in capital letters
-                    hint: put the key into a variable and name the variable: "apiKeyVariable": "LAB_API_KEY""#]I_KEY""#]I_KEY""#]I_KEY""#]I_KEY""#]],
+                    hint: put the key into a variable and name the variable: "apiKeyVariable": "LAB_API_KEY""#]],
             );
         }
     }
@@ -818,7 +822,9 @@ mod tests {
         );
         check(
             r#"{"providers": {"la/b": {}}}"#,
-            expect![[r#"error: settings.json:1:16: $.providers["la/b"]: a provider's name may have only letters, digits, `.`, `_` and `-`"#]],
+            expect![[
+                r#"error: settings.json:1:16: $.providers["la/b"]: a provider's name may have only letters, digits, `.`, `_` and `-`"#
+            ]],
         );
         check(
             r#"{"providers": {"lab": {"idleTimeoutMs": 0}}}"#,
@@ -1240,7 +1246,7 @@ mod tests {
         check(
             &" ".repeat(10 << 20),
             expect![
-                "error: settings.json: file is larger than 1 MiB, the most a settings file may have"
+                "error: settings.json: file is larger than 1 MiB, the maximum for a settings file"
             ],
         );
         check(&format!("{{}}{}", " ".repeat(MAX_BYTES - 2)), expect![""]);
@@ -1437,7 +1443,7 @@ mod tests {
         check_load(
             &path,
             expect![
-                "error: settings.json: file is larger than 1 MiB, the most a settings file may have"
+                "error: settings.json: file is larger than 1 MiB, the maximum for a settings file"
             ],
         );
         fs::create_dir(folder.path().join("folder.json")).expect("writable");
@@ -1448,7 +1454,7 @@ mod tests {
         check_load(
             &path.join("below-a-file.json"),
             expect![[r#"
-                error: below-a-file.json: file cannot be read
+                error: below-a-file.json: cannot read the file
                   caused by: Not a directory (os error 20)"#]],
         );
     }
@@ -1537,7 +1543,7 @@ mod tests {
         check(
             r#"{"permissions": {"policies": [{"tools": [""]}]}}"#,
             expect![
-                "error: settings.json:1:41: $.permissions.policies[0].tools: must be a non-empty pattern over tools' names"
+                "error: settings.json:1:41: $.permissions.policies[0].tools: expected at least one tool name or glob, none of them empty"
             ],
         );
         check(

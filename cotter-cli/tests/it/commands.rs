@@ -119,13 +119,16 @@ fn p2_a_command_that_fails_says_why() {
     let world = World::new();
     world.output(&rehearsal(&[], "list src"));
     let script = world.script(r#"{"error": {"kind": "auth"}}"#);
-    world.check(&["-p", "--script", &script, "--continue", "/compact"], expect![[r#"
+    world.check(
+        &["-p", "--script", &script, "--continue", "/compact"],
+        expect![[r#"
         exit 1
         --- stderr
         error: command "/compact" failed: cannot summarise the conversation: the script says so
 
         hint: `cotter commands list` shows what each command is for
-    "#]]);
+    "#]],
+    );
     world.check(
         &["-p", "--script", &script, "--continue", "--output-format", "json", "/compact"],
         expect![[r#"

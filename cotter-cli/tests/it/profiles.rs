@@ -334,7 +334,7 @@ fn s34_webhook_to_a_local_host_needs_the_operators_list() {
         with_profile(&world, &webhook("onError", url));
         let output = world.output(&run(&[], "read a.txt"));
         let seen = world.shown(&output);
-        assert!(seen.contains("`: it is this machine or the network it is in"), "{seen}");
+        assert!(seen.contains("`: it is on this machine or its network"), "{seen}");
     }
     let at = world().with_env("COTTER_HOOK_WEBHOOK_ALLOWLIST", "hooks.example.com");
     with_profile(&at, &webhook("onError", "https://other.example.com/x"));

@@ -162,7 +162,10 @@ fn s3_user_settings_stay_the_users_when_the_project_is_the_home_folder() {
     assert_eq!(list(&world, "home/notes", &[]), denied, "a repository above the home folder");
     fs::create_dir_all(world.path("home/.git")).unwrap();
     let named = ["--settings", "../.config/cotter/settings.json"];
-    expect!["error: ../.config/cotter/settings.json is inside the project, so its settings are not used"].assert_eq(&list(&world, "home/notes", &named));
+    expect![
+        "error: ../.config/cotter/settings.json is inside the project, so its settings are not used"
+    ]
+    .assert_eq(&list(&world, "home/notes", &named));
     let inside = world.path("home/work/.config");
     let world = world.with_env("XDG_CONFIG_HOME", &inside);
     world.write("home/work/.config/cotter/settings.json", "{}");

@@ -692,7 +692,7 @@ fn l18_c14_spaces_command_cannot_load_hooks_disabled_by_the_operator() {
             error: command "/spaces" failed: cannot load a space while `COTTER_DISABLE_HOOKS` is set: it may have hooks
 
             hint: `cotter commands list` shows what each command is for
-        "#]"#]"#]"#]];
+        "#]];
         at.check(&rehearsal(&[], &typed), expected);
     }
     at = at.with_env("COTTER_DISABLE_HOOKS", "0");

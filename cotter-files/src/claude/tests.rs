@@ -874,7 +874,10 @@ fn b3_pre_tool_use_decisions_are_interpreted() {
     decided(&format!(r#""permissionDecision": "ask", {reason}"#), expect![[r#"ask "why""#]]);
     decided(&format!(r#""permissionDecision": "allow", {reason}"#), expect!["allow"]);
     decided(&format!(r#""permissionDecision": "defer", {reason}"#), expect![[r#"ask "why""#]]);
-    decided(r#""permissionDecision": "ask""#, expect![[r#"ask "it asks for a person's approval""#]]);
+    decided(
+        r#""permissionDecision": "ask""#,
+        expect![[r#"ask "it asks for a person's approval""#]],
+    );
     decided(
         r#""permissionDecision": "allow", "updatedInput": {"command": "ls"}"#,
         expect![[r#"allow, input {"command":"ls"}"#]],
@@ -955,18 +958,9 @@ fn b3_a_malformed_deny_denies_and_a_malformed_allow_allows_nothing() {
         expect![[r#"block "its output contains a refusal, although it is not valid as a whole""#]],
     );
 
-    decided(
-        r#""permissionDecision": "Allow""#,
-        expect!["failure: its decision is unknown"],
-    );
-    decided(
-        r#""permissionDecision": true"#,
-        expect!["failure: its decision is unknown"],
-    );
-    decided(
-        r#""permissionDecision": "yes""#,
-        expect!["failure: its decision is unknown"],
-    );
+    decided(r#""permissionDecision": "Allow""#, expect!["failure: its decision is unknown"]);
+    decided(r#""permissionDecision": true"#, expect!["failure: its decision is unknown"]);
+    decided(r#""permissionDecision": "yes""#, expect!["failure: its decision is unknown"]);
     said(ok, r#"{"permissionDecision": "allow"}"#, expect!["nothing"]);
     said(ok, r#"{"hookSpecificOutput": {"permissionDecision": "allow"}}"#, expect!["nothing"]);
     let other =
@@ -977,7 +971,7 @@ fn b3_a_malformed_deny_denies_and_a_malformed_allow_allows_nothing() {
         ok,
         "{'permissionDecision': 'allow'}",
         expect![
-            "failure: what it said begins with `{` and is not JSON: key must be a string at line 1 column 2"
+            "failure: its output begins with `{` and is not JSON: key must be a string at line 1 column 2"
         ],
     );
     said(ok, r#"["allow"]"#, expect!["nothing"]);

@@ -258,25 +258,27 @@ mod tests {
     #[test]
     fn l8_incomplete_json_answer_is_a_failure() {
         let ok = ProcessExit::Code(0);
-        let broken = expect!["failure: its output begins with `{` and is not JSON: EOF while parsing a value at line 1 column 12"];
+        let broken = expect![
+            "failure: its output begins with `{` and is not JSON: EOF while parsing a value at line 1 column 12"
+        ];
         check(&Dialect::Cotter, ok, r#"{"continue":"#, "", broken);
         let twice = expect![
-            "failure: what it said begins with `{` and is not JSON: `continue` stands there twice at line 1 column 34"
+            "failure: its output begins with `{` and is not JSON: duplicate key `continue` at line 1 column 34"
         ];
         check(&Dialect::Cotter, ok, r#"{"continue":false,"continue":true}"#, "", twice);
-        let several = expect![[
-            "failure: what it said begins with `{` and is not JSON: trailing characters at line 2 column 1"
-        ]];
+        let several = expect![
+            "failure: its output begins with `{` and is not JSON: trailing characters at line 2 column 1"
+        ];
         check(&Dialect::Cotter, ok, "{}\n{\"continue\":false}\n", "", several);
         let bytes = b"{\"reason\": \"\xff\"}";
-        let not_text = expect![[
-            "failure: what it said begins with `{` and is not JSON: invalid unicode code point at line 1 column 13"
-        ]];
+        let not_text = expect![
+            "failure: its output begins with `{` and is not JSON: invalid unicode code point at line 1 column 13"
+        ];
         check_at(PointId::ToolPre, &Dialect::Cotter, ok, bytes, "", not_text);
         let lossy = expect!["output: \u{fffd}fine"];
         check_at(PointId::ToolPre, &Dialect::Cotter, ok, b"\xfffine", "", lossy);
         let much = vec![b'x'; MAX_OUTPUT + 1];
-        let too_much = expect!["failure: it said more than 1048576 bytes"];
+        let too_much = expect!["failure: its output is longer than 1048576 bytes"];
         check_at(PointId::ToolPre, &Dialect::Cotter, ok, &much, "", too_much);
     }
 

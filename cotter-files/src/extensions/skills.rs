@@ -347,7 +347,7 @@ pub(crate) fn warn_of_keys(
             Some(Diagnostic::new(&found.shown, Some(field.line), Severity::Warning, message))
         });
     let allows = fields.get("allowed-tools").map(|field| {
-        let message = "`allowed-tools` has no effect here: use `allow` rules in your settings";
+        let message = "`allowed-tools` allows nothing here: use `allow` rules in your settings";
         Diagnostic::new(&found.shown, Some(field.line), Severity::Warning, message)
     });
     near.chain(hooks).chain(allows).collect()

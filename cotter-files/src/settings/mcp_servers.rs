@@ -452,7 +452,7 @@ mod tests {
         check(
             r#"{"a": {"url": "http://y/", "headers": {"Accept": "*"}}}"#,
             expect![
-                "error: mcp.json:1:40: $.a.headers.Accept: the header `accept` is the protocol's own"
+                "error: mcp.json:1:40: $.a.headers.Accept: the header `accept` is reserved for the protocol"
             ],
         );
         check(

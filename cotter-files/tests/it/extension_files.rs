@@ -596,7 +596,8 @@ fn c9_check_reports_every_skill_file() {
         ok: e/SKILL.md: a.md also defines the skill `a`; if both are loaded, that file is used
         f.md repaired
         repaired: f.md: bytes of its text are not UTF-8 and are replaced by U+FFFD
-    "#]].assert_eq(&shown);
+    "#]]
+    .assert_eq(&shown);
     let one = check::check(&folder.path().join("a.md"), FileKind::Agents);
     assert_eq!(
         one.iter().map(line).collect::<String>(),

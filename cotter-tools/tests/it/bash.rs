@@ -361,10 +361,14 @@ async fn b8_denied_access_hint_names_the_root_to_add() {
 /// Paths under `/proc` are seldom written, so a refusal there is not reported as a write.
 #[tokio::test]
 async fn b8_denied_read_of_proc_gets_no_hint_about_writing() {
-    check_refused("echo 'cat: /proc/1/environ: Permission denied' >&2; exit 1", expect![[r#"
+    check_refused(
+        "echo 'cat: /proc/1/environ: Permission denied' >&2; exit 1",
+        expect![[r#"
         cat: /proc/1/environ: Permission denied
         exit code 1
-        access to /proc/1/environ was refused: it belongs to other processes or the system"#]]).await;
+        access to /proc/1/environ was refused: it belongs to other processes or the system"#]],
+    )
+    .await;
 }
 
 /// A refused socket is only `EPERM`; the rest of the output shows that it was a socket.

@@ -11,7 +11,10 @@ use crate::{
     history::message::ToolCall,
     hooks::{
         chain::HandlerMeta,
-        points::tool_pre::{ToolPre, ToolPreEvent},
+        points::{
+            RankedAnswer,
+            tool_pre::{ToolPre, ToolPreEvent},
+        },
     },
     permission::{
         PolicyInput, Ruling,

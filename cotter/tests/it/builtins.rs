@@ -293,7 +293,7 @@ async fn g16_reviewer_subagent_can_only_read() {
     let requests = model.requests();
     let offered = requests[1].tools.specs().map(|spec| spec.name.as_str());
     assert_eq!(offered.collect::<Vec<_>>(), ["read", "list"]);
-    assert!(requests[1].system.starts_with("You read what you are pointed at and judge it."));
+    assert!(requests[1].system.starts_with("You review what you are asked to review."));
 }
 
 #[tokio::test]
@@ -425,15 +425,15 @@ async fn read_pages_of_a_long_file_are_complete() {
         let last = *numbers.last().unwrap();
         assert_eq!(numbers, (offset..=last).collect::<Vec<_>>());
         pages.push(last);
-        let next = page.split_once("go on with offset ").map(|(_, next)| next.trim().to_owned());
+        let next = page.split_once("continue with offset ").map(|(_, next)| next.trim().to_owned());
         next.map(|next| next.parse::<usize>().unwrap())
     } {
         offset = next;
     }
-    expect!["[881]"].assert_eq(&format!("{pages:?}"));
+    expect!["[881, 1741, 1900]"].assert_eq(&format!("{pages:?}"));
     // A page has at least one line, even if the line exceeds the limit.
     let page = read_page(&root, json!({"path": "wide"}), 1000).await;
-    assert!(page.contains("go on with offset 2"), "{page}");
+    assert!(page.contains("continue with offset 2"), "{page}");
 }
 
 async fn read_page(root: &Path, input: serde_json::Value, bytes: usize) -> String {

@@ -476,7 +476,8 @@ async fn r4_agent_is_removed_after_its_run_ends() {
         call c4.1: invoke_subagent {"name":"sub","prompt":"p"}
         result c4.1 (failed): {"status":"error","message":"subagent `sub` was removed","data":null}
         assistant: done
-    "#]].assert_eq(&transcript(&session));
+    "#]]
+    .assert_eq(&transcript(&session));
 }
 
 /// R4: a caller may stop waiting for the removal of an agent: the removal is completed all the same.

@@ -108,7 +108,7 @@ pub(super) async fn disabled_observers_are_removed_and_gates_stop_the_start() {
         r#"{"hooks": {"onStart": [{"action": "log"}], "onToolCall": [{"action": "approve"}]}}"#;
     assert_eq!(hooks(watches, Some(DisabledHooks::Observers)), Ok(vec![]));
     let refused = hooks(asks, Some(DisabledHooks::Observers)).expect_err("a gate is not lost");
-    assert_contains(&refused, "has the gate `onToolCall.approve`, which decides");
+    assert_contains(&refused, "has the gate `onToolCall.approve`, which is not an observer");
     assert_eq!(hooks(asks, Some(DisabledHooks::All)), Ok(vec![]));
 }
 
