@@ -612,7 +612,7 @@ fn c9_check_accepts_equal_names_within_a_collection() {
             --- stdout
             collection/skills/a/one/SKILL.md: ok
             collection/skills/b/one/SKILL.md: ok
-              note      line 4: `allowed-tools` has no effect here: use `allow` rules in your settings
+              note      line 4: `allowed-tools` allows nothing here: use `allow` rules in your settings
               note      collection/skills/a/one/SKILL.md also defines the skill `one`; if both are loaded, that file is used
 
             checked 2 skills: 2 ok
@@ -621,7 +621,7 @@ fn c9_check_accepts_equal_names_within_a_collection() {
             --- stdout
             collection/commands/a/fix.md: repaired
               repaired  line 2: it is not YAML; read with its values in quotes
-              note      line 3: `allowed-tools` has no effect here: use `allow` rules in your settings
+              note      line 3: `allowed-tools` allows nothing here: use `allow` rules in your settings
 
             checked 1 command: 1 repaired
             $ hooks check collection

@@ -341,7 +341,7 @@ fn s34_webhook_to_a_local_host_needs_the_operators_list() {
     at.check(&run(&[], "read a.txt"), expect![[r#"
         exit 1
         --- stderr
-        error: [T]/home/.config/cotter/agents/audit/agent.json:1:53: $.hooks.onError[0].url: `other.example.com` may not be posted to: it is not on the operator's list
+        error: [T]/home/.config/cotter/agents/audit/agent.json:1:53: $.hooks.onError[0].url: cannot post to `other.example.com`: it is not on the operator's list
 
         hint: the operator of a machine lists hosts in `COTTER_HOOK_WEBHOOK_ALLOWLIST`
     "#]]);
@@ -350,12 +350,12 @@ fn s34_webhook_to_a_local_host_needs_the_operators_list() {
     at.check(
         &run(&[], "read a.txt"),
         expect![[r#"
-        exit 2
-        --- stderr
-        error: `COTTER_HOOK_WEBHOOK_ALLOWLIST`: `https://hooks.example.com` is no host
+            exit 2
+            --- stderr
+            error: `COTTER_HOOK_WEBHOOK_ALLOWLIST`: `https://hooks.example.com` is not a host
 
-        hint: it lists hosts, with commas between: hooks.example.com,localhost:8443
-    "#]],
+            hint: list hosts, separated by commas: hooks.example.com,localhost:8443
+        "#]],
     );
 }
 

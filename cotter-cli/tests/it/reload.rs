@@ -374,15 +374,18 @@ fn s2_s6_hot_reload_of_a_claude_folder() {
     world.write("project/.claude/settings.json", "{}");
     world.wait_for_session("`cotter trust` shows the difference");
     let said = || fs::read_to_string(world.path("said")).unwrap();
-    wait_until(|| said().matches("changed since it was trusted").count() == 2, "it is told again");
+    wait_until(
+        || said().matches("changed since it was trusted: its rules").count() == 2,
+        "it is told again",
+    );
     wait_for_refusal(&world, true);
     fs::remove_dir_all(world.path("project/.claude")).unwrap();
     run.wait_for("and is gone");
     wait_for_refusal(&world, true);
     run.end(expect![[r#"
-        warning: [T]/project/.claude changed since it was trusted: its rules stay, its hooks refuse what they would judge until it is trusted anew, nothing else of it runs (`cotter trust` shows how it changed)
-        warning: [T]/project/.claude changed since it was trusted: its rules stay, its hooks refuse what they would judge until it is trusted anew, nothing else of it runs (`cotter trust` shows how it changed)
-        warning: [T]/project/.claude was trusted, and is gone: its rules stay, its hooks refuse what they would judge until it is trusted anew, nothing else of it runs (`cotter untrust` forgets it)
+        warning: [T]/project/.claude changed since it was trusted: its rules still apply, its hooks block every call that they match until it is trusted again, nothing else of it runs (`cotter trust` shows how it changed)
+        warning: [T]/project/.claude changed since it was trusted: its rules still apply, its hooks block every call that they match until it is trusted again, nothing else of it runs (`cotter trust` shows how it changed)
+        warning: [T]/project/.claude was trusted, and is gone: its rules still apply, its hooks block every call that they match until it is trusted again, nothing else of it runs (`cotter untrust` removes the trust)
         error: the run was aborted
     "#]]);
 }

@@ -154,7 +154,7 @@ fn c9_skill_folders_and_skill_files_are_read() {
               "Only its name calls it."
             skill quiet "Hidden." exposed false triggers [] agents [] tags []
               "Shh."
-            ok: skills/pdf/SKILL.md:5: `allowed-tools` has no effect here: use `allow` rules in your settings
+            ok: skills/pdf/SKILL.md:5: `allowed-tools` allows nothing here: use `allow` rules in your settings
             ok: skills/plain.md: it has no front matter: it is used only if it is named
         "##]],
     );

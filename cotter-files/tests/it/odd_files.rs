@@ -94,9 +94,9 @@ fn c9_odd_skill_files_are_read_or_reported() {
             repaired tabs/SKILL.md
                        5: it is not YAML; read with its values in quotes
             ok       tools-list/SKILL.md
-                       4: `allowed-tools` has no effect here: use `allow` rules in your settings
+                       4: `allowed-tools` allows nothing here: use `allow` rules in your settings
             ok       tools-text/SKILL.md
-                       4: `allowed-tools` has no effect here: use `allow` rules in your settings
+                       4: `allowed-tools` allows nothing here: use `allow` rules in your settings
             rejected twice/SKILL.md
                        4: duplicate key `description`
             repaired unquoted-colon/SKILL.md
@@ -164,7 +164,7 @@ fn c13_odd_command_files_are_read_or_reported() {
                        it has no text below its front matter
             repaired hint-colon.md
                        2: it is not YAML; read with its values in quotes
-                       4: `allowed-tools` has no effect here: use `allow` rules in your settings
+                       4: `allowed-tools` allows nothing here: use `allow` rules in your settings
             repaired hint-list.md
                        3: it is not YAML; read with its values in quotes
             ok       model.md

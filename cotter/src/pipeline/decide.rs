@@ -218,7 +218,7 @@ fn refuse_out_of_scope(decision: &mut CallDecision, tools: &ToolSet, generation:
     let names = || tools.specs().map(|spec| spec.name.as_str());
     let hint = match text::nearest(&name, names()) {
         Some(near) => format!(" Did you mean `{near}`?"),
-        None if tools.is_empty() => " There are no tools.".into(),
+        None if tools.is_empty() => " There are no tools here.".into(),
         None => format!(" There are: {}.", names().collect::<Vec<_>>().join(", ")),
     };
     let words = format!("Unknown tool: {name}.{hint}");

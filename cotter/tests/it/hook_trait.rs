@@ -400,7 +400,7 @@ async fn r4_r1_hook_that_panics_leaves_the_agents_unchanged() {
         effects: end_turn
         user: go
         call c1.1: a_look {}
-        result c1.1 (denied): It could not be worked out what this call touches.
+        result c1.1 (denied): Cannot determine what this call touches.
         assistant: done
         first use: hook `Witness` panicked: boo at build main
     "#]].assert_eq(&shown);

@@ -427,12 +427,12 @@ async fn s2_a_tool_removed_during_the_question_does_not_run() {
         asked
         user: go
         call c1.1: risky {}
-        result c1.1 (not_found): The tool is no longer there.
+        result c1.1 (not_found): The tool no longer exists.
         assistant: done
         run.start r1
         question r1.1 [{"callId":"c1.1","asks":[{"by":"zone","reason":"zone `external` asks at level `standard`"}]}]
         answer r1.1 person [{"callId":"c1.1","answer":"yes"}]
-        ledger c1.1 risky {} block scope The tool is no longer there. person
+        ledger c1.1 risky {} block scope The tool no longer exists. person
         run.end r1 end_turn
     "#]]).await;
 }
@@ -450,12 +450,12 @@ async fn s4_a_tool_redefined_during_the_question_does_not_run() {
         asked
         user: go
         call c1.1: risky {}
-        result c1.1 (unavailable): The tool is no longer the one this call was decided on.
+        result c1.1 (unavailable): The tool has changed since this call was decided.
         assistant: done
         run.start r1
         question r1.1 [{"callId":"c1.1","asks":[{"by":"zone","reason":"zone `external` asks at level `standard`"}]}]
         answer r1.1 person [{"callId":"c1.1","answer":"yes"}]
-        ledger c1.1 risky {} block scope The tool is no longer the one this call was decided on. person
+        ledger c1.1 risky {} block scope The tool has changed since this call was decided. person
         run.end r1 end_turn
     "#]]).await;
 }

@@ -108,16 +108,16 @@ async fn s2_tool_removed_during_a_step_does_not_run() {
     check_mid_step(
         |agent| assert!(agent.undefine_tool("look")),
         expect![[r#"
-        write {}
-        user: go
-        call c1.1: change {}
-        call c1.2: write {}
-        call c1.3: look {}
-        result c1.1: changed
-        result c1.2: write ran
-        result c1.3 (not_found): The tool is no longer there.
-        assistant: done
-    "#]],
+            write {}
+            user: go
+            call c1.1: change {}
+            call c1.2: write {}
+            call c1.3: look {}
+            result c1.1: changed
+            result c1.2: write ran
+            result c1.3 (not_found): The tool no longer exists.
+            assistant: done
+        "#]],
     )
     .await;
 }
