@@ -96,7 +96,6 @@ fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     builder.recursive(true);
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
-    #[cfg(unix)]
     {
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);

@@ -659,15 +659,9 @@ fn load_operator(path: &Path) -> Result<Option<SettingsFile>, CliError> {
     Ok(Some(file))
 }
 
-#[cfg(unix)]
 fn belongs_to_root(path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     fs::metadata(path).is_ok_and(|metadata| metadata.uid() == 0 && metadata.mode() & 0o022 == 0)
-}
-
-#[cfg(not(unix))]
-fn belongs_to_root(_: &Path) -> bool {
-    true
 }
 
 /// Loads a file of the person. A file in the project belongs to the project, even if the person names it. If
@@ -746,7 +740,6 @@ mod tests {
     use super::*;
 
     #[test]
-    #[cfg(unix)]
     fn operator_file_not_owned_by_root_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("settings.json");

@@ -3,7 +3,6 @@
 
 mod hooks;
 mod profiles;
-#[cfg(unix)]
 mod spaces;
 #[cfg(test)]
 mod tests;
@@ -54,10 +53,7 @@ pub fn check(path: &Path, kind: FileKind) -> Vec<CheckedFile> {
         FileKind::Profiles => return group_by_file(profiles::check_profiles(path).0, kind),
         FileKind::Hooks => return group_by_file(hooks::check_hooks(path), kind),
         FileKind::Settings => return group_by_file(hooks::check_settings(path), kind),
-        #[cfg(unix)]
         FileKind::Spaces => return spaces::check_spaces(path),
-        #[cfg(not(unix))]
-        FileKind::Spaces => return vec![],
     }
     if path.is_file() {
         return check_file(path, kind);

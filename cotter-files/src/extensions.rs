@@ -170,7 +170,6 @@ impl LoadedFolder {
     }
 
     /// Drops everything.
-    #[cfg(unix)]
     pub(crate) fn clear(&mut self) {
         self.skills.clear();
         self.commands.clear();

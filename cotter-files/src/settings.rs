@@ -1459,7 +1459,6 @@ mod tests {
         );
     }
 
-    #[cfg(unix)]
     #[test]
     fn links_and_special_settings_files_are_errors() {
         let folder = tempfile::tempdir().expect("a folder for the test");

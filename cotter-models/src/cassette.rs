@@ -117,7 +117,6 @@ impl Recorder {
     pub fn create(path: &Path, redactor: Redactor) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
-        #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let file = Mutex::new(options.open(path)?);
         let recorder =

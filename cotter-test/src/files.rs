@@ -14,7 +14,6 @@ pub fn write_files(folder: &Path, files: &[(&str, impl AsRef<[u8]>)]) {
             fs::create_dir_all(parent).expect("the folder is made");
         }
         fs::write(&path, content).expect("the file is written");
-        #[cfg(unix)]
         if name.ends_with('!') {
             let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
             fs::set_permissions(&path, executable).expect("the file is made executable");

@@ -556,6 +556,9 @@
 // The loop: a prompt, model requests, tool calls, the end.
 pub(crate) mod run;
 // One tool call, from the model's request to its result.
+#[cfg(not(unix))]
+compile_error!("Cotter needs a Unix system. It is tested on Linux.");
+
 pub mod pipeline;
 // The live handles: agent, session, the context of a handler.
 pub mod agent;

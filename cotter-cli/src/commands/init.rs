@@ -48,7 +48,6 @@ fn write(folder: &Path) -> io::Result<()> {
         let path = folder.join(name);
         path.parent().map_or(Ok(()), fs::create_dir_all)?;
         fs::write(&path, text)?;
-        #[cfg(unix)]
         if *is_program {
             use std::os::unix::fs::PermissionsExt;
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;

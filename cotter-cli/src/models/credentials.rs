@@ -75,7 +75,6 @@ impl Credentials {
 }
 
 /// Fails if other users can read, change or replace the file.
-#[cfg(unix)]
 fn check_private(path: &Path, file: &Metadata) -> Result<(), CliError> {
     use std::os::unix::fs::MetadataExt;
     let shown = path.display();
@@ -98,11 +97,6 @@ fn check_private(path: &Path, file: &Metadata) -> Result<(), CliError> {
         let hint = format!("`chmod go-w {}`", folder.display());
         return refused("is in a folder that other users can change", hint);
     }
-    Ok(())
-}
-
-#[cfg(not(unix))]
-fn check_private(_: &Path, _: &Metadata) -> Result<(), CliError> {
     Ok(())
 }
 

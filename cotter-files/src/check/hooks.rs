@@ -177,7 +177,6 @@ fn check_one(path: &Path) -> CheckedFiles {
 }
 
 /// Checks only the hooks of an extension folder.
-#[cfg(unix)]
 pub(super) fn check_hook_folder(folder: &Path) -> CheckedFiles {
     check_hook_files(HookFolder::of_folder(folder))
 }

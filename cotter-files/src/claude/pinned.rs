@@ -1,15 +1,12 @@
 //! Hooks that run in place: their folder is checked right before each start.
 
-#[cfg(unix)]
 use std::path::PathBuf;
 use std::{ffi::OsString, path::Path};
 
 use crate::trust::snapshot::{Hash, Snapshot};
-#[cfg(unix)]
 use cotter::text;
 
 /// A folder whose contents must be byte for byte those that a person trusted.
-#[cfg(unix)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PinnedFolder {
     /// The folder.
@@ -18,7 +15,6 @@ pub struct PinnedFolder {
     pub hash: Hash,
 }
 
-#[cfg(unix)]
 impl PinnedFolder {
     /// Reads the folder again. An error says that the contents changed, or why they cannot be compared.
     pub fn check(&self) -> Result<(), String> {
@@ -50,29 +46,10 @@ impl PinnedFolder {
 }
 
 /// True if a word contains a path that begins with `prefix`, relative to the working folder.
-#[cfg(unix)]
 fn has_relative_path(word: &str, prefix: &str) -> bool {
     word.contains("PWD")
         || word.match_indices(prefix).any(|(at, _)| match word[..at].strip_suffix("./") {
             Some(before) => !before.ends_with(['.', '/', '}']),
             None => !word[..at].ends_with('/'),
         })
-}
-
-/// There is no trust on this system, so no folder is pinned.
-#[cfg(not(unix))]
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PinnedFolder {}
-
-#[cfg(not(unix))]
-impl PinnedFolder {
-    /// Never called.
-    pub fn check(&self) -> Result<(), String> {
-        match *self {}
-    }
-
-    /// Never called.
-    pub(crate) fn check_relative_path(&self, _: &[OsString], _: &Path) -> Result<(), String> {
-        match *self {}
-    }
 }

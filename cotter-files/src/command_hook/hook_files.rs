@@ -17,7 +17,6 @@ use std::{
     time::Duration,
 };
 
-#[cfg(unix)]
 use crate::trust::snapshot::{Snapshot, SnapshotItem};
 use crate::{
     command_hook::{
@@ -125,7 +124,6 @@ pub fn load_own_hooks(folder: &Path) -> Result<HookFiles, HookFileErrors> {
 }
 
 /// Reads `hooks/*.yaml` of a snapshot. The result equals that of [`load_hooks`] on a copy of the snapshot.
-#[cfg(unix)]
 pub fn hooks_of(snapshot: &Snapshot) -> Result<HookFiles, HookFileErrors> {
     let not_a_folder = || {
         let path = snapshot.source().join(FOLDER);
@@ -217,7 +215,6 @@ impl HookFolder<'_> {
         self
     }
 
-    #[cfg(unix)]
     fn of_snapshot(snapshot: &Snapshot) -> HookFolder<'_> {
         let is_visible = |name: &OsString| !name.as_encoded_bytes().starts_with(b".");
         let entry = |(name, item): (OsString, &SnapshotItem)| {
@@ -326,12 +323,9 @@ impl ProgramState {
         let Some(metadata) = metadata.ok().filter(fs::Metadata::is_file) else {
             return ProgramState::Missing;
         };
-        #[cfg(unix)]
         if std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o111 == 0 {
             return ProgramState::NotExecutable;
         }
-        #[cfg(not(unix))]
-        let _ = metadata;
         ProgramState::Executable
     }
 }

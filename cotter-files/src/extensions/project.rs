@@ -160,7 +160,6 @@ mod tests {
         check(&[("pom.xml", "\u{fffd}\0")], "java", "unknown");
     }
 
-    #[cfg(unix)]
     #[test]
     fn c11_linked_project_file_is_ignored() {
         let folder = tempfile::tempdir().unwrap();

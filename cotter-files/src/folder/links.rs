@@ -39,7 +39,7 @@ pub fn leads_through(path: &Path, folder: &Path) -> bool {
     here.starts_with(folder)
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
 

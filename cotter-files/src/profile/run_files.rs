@@ -4,7 +4,6 @@ use std::{io, path::Path};
 
 /// Appends a line to a file below a folder. No link is followed, only a plain file is accepted, and new files
 /// and folders are accessible to their owner only.
-#[cfg(unix)]
 pub(crate) fn append(folder: &Path, path: &Path, line: &[u8]) -> io::Result<()> {
     use std::{
         io::Write,
@@ -40,12 +39,7 @@ pub(crate) fn append(folder: &Path, path: &Path, line: &[u8]) -> io::Result<()> 
     }
 }
 
-#[cfg(not(unix))]
-pub(crate) fn append(_: &Path, _: &Path, _: &[u8]) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 

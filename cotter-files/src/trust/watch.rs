@@ -323,7 +323,6 @@ mod tests {
         expect_change(&mut watch).await;
     }
 
-    #[cfg(unix)]
     #[tokio::test]
     async fn hot_reload_watches_the_target_of_a_link() {
         let folder = tempfile::tempdir().unwrap();

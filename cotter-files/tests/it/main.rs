@@ -6,8 +6,6 @@
 mod command_hooks;
 mod extension_files;
 mod odd_files;
-#[cfg(unix)]
 mod trust;
-#[cfg(unix)]
 mod spaces;
 mod examples;

@@ -2,7 +2,6 @@
 //! test.
 
 fn main() {
-    #[cfg(unix)]
     cotter_tools::process::serve_if_asked();
     eprintln!("error: cotter-spawner is started by Cotter, not by hand");
     std::process::exit(2);

@@ -13,7 +13,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-#[cfg(unix)]
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 
 use serde_json::{Value, json};
@@ -204,7 +203,6 @@ fn lock(path: &Path) -> io::Result<File> {
     if let Some(folder) = path.parent() {
         let mut builder = DirBuilder::new();
         builder.recursive(true);
-        #[cfg(unix)]
         builder.mode(0o700);
         builder.create(folder)?;
     }
@@ -222,7 +220,6 @@ fn write(path: &Path, value: &Value) -> io::Result<()> {
 }
 
 fn private(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    #[cfg(unix)]
     options.mode(0o600);
     options.open(path)
 }

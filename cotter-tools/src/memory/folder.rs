@@ -74,7 +74,6 @@ impl MemoryFolder {
         let mut options = OpenOptions::new();
         options.read(true);
         // Do not follow a link put there meanwhile, nor wait for the writer of a pipe.
-        #[cfg(unix)]
         {
             use std::os::unix::fs::OpenOptionsExt;
             let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
@@ -126,10 +125,7 @@ impl MemoryFolder {
 
 impl Stamp {
     fn of(metadata: &fs::Metadata) -> Self {
-        #[cfg(unix)]
         let inode = std::os::unix::fs::MetadataExt::ino(metadata);
-        #[cfg(not(unix))]
-        let inode = 0;
         let modified = metadata.modified().ok();
         Stamp { is_file: metadata.is_file(), bytes: metadata.len(), modified, inode }
     }
@@ -143,7 +139,6 @@ fn is_entry(name: &str) -> bool {
 fn make_folder(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
-    #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(path)
 }
@@ -152,7 +147,6 @@ fn make_folder(path: &Path) -> io::Result<()> {
 fn write_private(path: &Path, content: &str) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
-    #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(path)?;
     file.write_all(content.as_bytes())?;

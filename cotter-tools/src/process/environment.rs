@@ -124,16 +124,10 @@ pub(crate) fn find_program(
     found.ok_or_else(|| format!("there is no program `{}` in PATH", text::show_line(command)))
 }
 
-#[cfg(unix)]
 fn is_program(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     path.metadata()
         .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
-}
-
-#[cfg(not(unix))]
-fn is_program(path: &Path) -> bool {
-    path.is_file()
 }
 
 #[cfg(test)]

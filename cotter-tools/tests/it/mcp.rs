@@ -219,7 +219,6 @@ async fn known_mcp_server_starts_at_its_first_call() {
     expect!["start\nstart\nstart\n"].assert_eq(&world.log());
 }
 
-#[cfg(unix)]
 #[tokio::test]
 async fn s28_mcp_definitions_file_is_readable_by_its_owner_only() {
     use std::os::unix::fs::PermissionsExt;
@@ -605,13 +604,11 @@ async fn garbage_between_mcp_messages_is_skipped() {
 }
 
 /// A named pipe that reports line by line what another process does.
-#[cfg(unix)]
 struct Pipe {
     path: PathBuf,
     lines: tokio::sync::mpsc::UnboundedReceiver<String>,
 }
 
-#[cfg(unix)]
 impl Pipe {
     fn new(world: &World) -> Self {
         let path = world.path("pipe");
@@ -636,7 +633,6 @@ impl Pipe {
     }
 }
 
-#[cfg(unix)]
 #[tokio::test]
 async fn mcp_call_times_out_and_is_cancelled() {
     let world = World::new(tools(["hang"]));
@@ -651,7 +647,6 @@ async fn mcp_call_times_out_and_is_cancelled() {
     expect!["start\n"].assert_eq(&world.log());
 }
 
-#[cfg(unix)]
 #[tokio::test]
 async fn aborted_mcp_call_is_cancelled_at_the_server() {
     let world = World::new(tools(["hang"]));
@@ -727,7 +722,6 @@ async fn mcp_failure_quotes_the_log_of_the_server() {
     "#]].assert_eq(&call_without_input(&mcp, ["log", "die"]).await);
 }
 
-#[cfg(unix)]
 #[tokio::test]
 async fn s17_mcp_server_and_its_children_end_with_the_agent() {
     let world = World::new(tools(["child"]));

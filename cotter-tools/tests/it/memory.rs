@@ -193,7 +193,6 @@ async fn r11_forget_deletes_only_the_named_note() {
 }
 
 /// S28: files and folder are their owner's alone.
-#[cfg(unix)]
 #[tokio::test]
 async fn s28_memory_notes_are_readable_by_their_owner_only() {
     use std::os::unix::fs::PermissionsExt;
@@ -378,7 +377,6 @@ async fn r11_invalid_memory_file_is_reported_and_not_deleted() {
 }
 
 /// S16: the target of a link is neither read nor deleted; a pipe does not block.
-#[cfg(unix)]
 #[tokio::test]
 async fn s16_links_and_pipes_in_the_memory_folder_are_ignored() {
     let world = World::new();

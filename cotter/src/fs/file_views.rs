@@ -51,13 +51,10 @@ pub enum ViewState {
 impl FileStamp {
     /// Creates the stamp of a file from its metadata, and from its bytes if they were read.
     pub fn of(metadata: &Metadata, bytes: Option<&[u8]>) -> Self {
-        #[cfg(unix)]
         let file = {
             use std::os::unix::fs::MetadataExt;
             (metadata.dev(), metadata.ino())
         };
-        #[cfg(not(unix))]
-        let file = (0, 0);
         let content_hash = bytes.map(|bytes| Sha256::digest(bytes).into());
         FileStamp {
             file,

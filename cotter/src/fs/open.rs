@@ -6,25 +6,13 @@
 
 use std::{fs::File, io, path::Path};
 
-#[cfg(unix)]
 pub use self::unix::Folder;
 
 /// Opens a file for reading by a path without links.
 pub fn file(path: &Path) -> io::Result<File> {
-    #[cfg(unix)]
-    return unix::open(path, unix::READ).map(File::from);
-    // Other systems cannot refuse links during the open, so the path is checked again after it.
-    #[cfg(not(unix))]
-    {
-        let file = File::open(path)?;
-        match std::fs::canonicalize(path)? == path {
-            true => Ok(file),
-            false => Err(io::Error::other("the file was replaced by a link")),
-        }
-    }
+    unix::open(path, unix::READ).map(File::from)
 }
 
-#[cfg(unix)]
 mod unix {
     use std::{
         ffi::{OsStr, OsString},

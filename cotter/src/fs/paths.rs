@@ -110,7 +110,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg(unix)]
     fn touched_paths_resolve_links_and_dots() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();

@@ -16,7 +16,6 @@ use std::{
     time::UNIX_EPOCH,
 };
 
-#[cfg(unix)]
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 
 use smol_str::SmolStr;
@@ -93,7 +92,6 @@ impl JsonlStore {
     fn create_folder(&self) -> Result<(), StoreError> {
         let mut builder = DirBuilder::new();
         builder.recursive(true);
-        #[cfg(unix)]
         builder.mode(0o700);
         builder.create(&self.folder).map_err(|cause| {
             StoreError::io(format!("cannot create {}", self.folder.display()), cause)
@@ -108,7 +106,6 @@ impl Store for JsonlStore {
         let to_error = |cause| StoreError::io(format!("cannot create {}", path.display()), cause);
         let mut options = OpenOptions::new();
         options.read(true).append(true).create_new(true);
-        #[cfg(unix)]
         options.mode(0o600);
         let file = options.open(&path).map_err(to_error)?;
         lock(&file, &path)?;

@@ -77,7 +77,6 @@ impl PathPattern {
 }
 
 /// True if two paths are the same file: a link, or another case on a file system that ignores case.
-#[cfg(unix)]
 fn is_same_file(one: &Path, other: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let file_id = |path: &Path| {
@@ -85,9 +84,4 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
         metadata.is_file().then(|| (metadata.dev(), metadata.ino()))
     };
     file_id(other).is_some_and(|other| file_id(one) == Some(other))
-}
-
-#[cfg(not(unix))]
-fn is_same_file(_: &Path, _: &Path) -> bool {
-    false
 }

@@ -7,7 +7,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-#[cfg(unix)]
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 
 use crate::history::message::{Content, ContentPart};
@@ -78,7 +77,6 @@ fn without_huge_picture(part: ContentPart) -> ContentPart {
 fn spill(folder: &Path, name: &str, text: &str) -> std::io::Result<PathBuf> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
-    #[cfg(unix)]
     builder.mode(0o700);
     builder.create(folder)?;
     // The name comes from the provider: only safe characters are kept.
@@ -92,7 +90,6 @@ fn spill(folder: &Path, name: &str, text: &str) -> std::io::Result<PathBuf> {
             folder.join(if n == 0 { format!("{safe}.txt") } else { format!("{safe}-{n}.txt") });
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
-        #[cfg(unix)]
         options.mode(0o600);
         match options.open(&path) {
             Ok(mut file) => return file.write_all(text.as_bytes()).map(|()| path),

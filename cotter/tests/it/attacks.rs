@@ -405,7 +405,6 @@ async fn mode_auto_refuses_calls_that_a_gate_asks_about() {
 
 /// A deny rule matches either end of a link; an allow rule must cover both.
 #[tokio::test]
-#[cfg(unix)]
 async fn deny_rule_matches_either_end_of_a_link() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().canonicalize().unwrap();

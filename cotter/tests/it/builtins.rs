@@ -373,7 +373,6 @@ async fn c7_system_directories_are_write_protected() {
 }
 
 /// S1, S16: a closed file is closed under every name it has.
-#[cfg(unix)]
 #[tokio::test]
 async fn s1_s16_hard_link_to_a_closed_file_is_closed() {
     let folder = tempfile::tempdir().unwrap();

@@ -491,7 +491,6 @@ async fn r7_twenty_calls_take_as_long_as_one() {
 }
 
 /// S28: a result that is too long is cut for the model and stored whole, readable by its owner only.
-#[cfg(unix)]
 #[tokio::test]
 async fn s28_a_long_result_is_capped_and_spilled_into_a_private_file() {
     use std::os::unix::fs::PermissionsExt;

@@ -291,7 +291,6 @@ async fn p10_a_second_writer_is_refused() {
 }
 
 /// S28: only their owner can read the session files.
-#[cfg(unix)]
 #[tokio::test]
 async fn s28_session_files_and_their_folder_are_private() {
     use std::os::unix::fs::PermissionsExt;

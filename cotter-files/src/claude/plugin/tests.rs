@@ -210,7 +210,6 @@ fn b3_unreadable_plugin_hooks_break_the_plugin() {
 }
 
 /// Cases that only a folder can have: bytes, sizes, links, rights.
-#[cfg(unix)]
 #[test]
 fn b3_unreadable_hook_files_in_a_plugin_folder_break_the_plugin() {
     use std::os::unix::fs::symlink;

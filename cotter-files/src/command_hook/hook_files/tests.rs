@@ -45,7 +45,6 @@ fn check_in(folder: &TempDir, expected: Expect) {
     let root = folder.path().canonicalize().unwrap();
     let on_disk = shown(&root, load_hooks(&root));
     expected.assert_eq(&on_disk);
-    #[cfg(unix)]
     assert_eq!(shown(&root, hooks_of(&Snapshot::take(&root).unwrap())), on_disk);
 }
 
@@ -170,7 +169,6 @@ fn l19_hook_file_errors_name_their_line() {
         let folder = folder(&[("hooks/a.yaml", text), ("hooks/a.sh!", "")]);
         let root = folder.path().canonicalize().unwrap();
         let on_disk = shown(&root, load_hooks(&root));
-        #[cfg(unix)]
         assert_eq!(shown(&root, hooks_of(&Snapshot::take(&root).unwrap())), on_disk);
         let _ = writeln!(out, "{}\n  {}", text.escape_debug(), on_disk.trim_end());
     }
@@ -348,7 +346,6 @@ fn s6_hostile_hook_files_are_rejected() {
     );
 }
 
-#[cfg(unix)]
 #[test]
 fn s6_linked_or_special_hook_files_are_rejected() {
     use std::os::unix::{fs::symlink, net::UnixListener};

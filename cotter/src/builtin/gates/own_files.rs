@@ -44,7 +44,6 @@ fn own_files(call: &ToolPreEvent, cx: &Cx) -> Verdict {
 const MAX_COMPARED_FILES: usize = 20_000;
 
 /// True if a file with several names (hard links) is one of the closed files.
-#[cfg(unix)]
 fn is_hard_link_to_closed(path: &Path, workspace: &Workspace) -> bool {
     use std::{fs, os::unix::fs::MetadataExt};
     let Ok(metadata) = fs::metadata(path) else { return false };
@@ -67,11 +66,6 @@ fn is_hard_link_to_closed(path: &Path, workspace: &Workspace) -> bool {
     }
     // Too many files to compare all of them: assume that it is one of them.
     true
-}
-
-#[cfg(not(unix))]
-fn is_hard_link_to_closed(_: &Path, _: &Workspace) -> bool {
-    false
 }
 
 /// Asks if a call could move a folder that contains a closed file. Also asks if an unconfined command could

@@ -75,7 +75,6 @@ fn list(folder: &Path, shown: &str) -> Result<ToolOutput, ToolError> {
 }
 
 /// Returns the names in a folder, each with a mark for its type.
-#[cfg(unix)]
 fn entries(folder: &Path) -> std::io::Result<Vec<String>> {
     use rustix::fs::FileType;
     let entries = crate::fs::open::Folder::open(folder)?.entries()?.into_iter();
@@ -88,15 +87,4 @@ fn entries(folder: &Path) -> std::io::Result<Vec<String>> {
         format!("{}{mark}", Path::new(&name).display())
     });
     Ok(shown.collect())
-}
-
-#[cfg(not(unix))]
-fn entries(folder: &Path) -> std::io::Result<Vec<String>> {
-    let shown = std::fs::read_dir(folder)?.map(|entry| {
-        let entry = entry?;
-        let kind = entry.file_type()?;
-        let mark = if kind.is_dir() { "/" } else { "" };
-        Ok(format!("{}{mark}", entry.path().file_name().unwrap_or_default().display()))
-    });
-    shown.collect()
 }

@@ -220,7 +220,6 @@ fn detect_binary(start: &[u8]) -> Option<&'static str> {
 
 /// Returns the type of a path that is neither a file nor a folder.
 fn describe_special_file(metadata: &Metadata) -> &'static str {
-    #[cfg(unix)]
     {
         use std::os::unix::fs::FileTypeExt;
         let kind = metadata.file_type();
@@ -278,7 +277,6 @@ mod tests {
     use super::*;
 
     #[test]
-    #[cfg(unix)]
     fn read_does_not_follow_a_link_made_after_the_decision() {
         let folder = tempfile::tempdir().unwrap();
         let (file, link) = (folder.path().join("file"), folder.path().join("link"));

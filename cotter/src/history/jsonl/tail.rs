@@ -108,7 +108,6 @@ fn build_tail(
     Ok(Some((part, earlier)))
 }
 
-#[cfg(unix)]
 fn read_at(file: &File, start: u64, length: u64) -> io::Result<Vec<u8>> {
     use std::os::unix::fs::FileExt;
     let mut bytes = vec![0; usize::try_from(length).map_err(|_| io::ErrorKind::OutOfMemory)?];
@@ -116,18 +115,7 @@ fn read_at(file: &File, start: u64, length: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-#[cfg(unix)]
 fn read_start(file: &File, into: &mut [u8]) -> io::Result<usize> {
     use std::os::unix::fs::FileExt;
     file.read_at(into, 0)
-}
-
-#[cfg(not(unix))]
-fn read_at(_: &File, _: u64, _: u64) -> io::Result<Vec<u8>> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-#[cfg(not(unix))]
-fn read_some(_: &File, _: &mut [u8]) -> io::Result<usize> {
-    Err(io::ErrorKind::Unsupported.into())
 }
