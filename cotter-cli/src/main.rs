@@ -37,22 +37,22 @@ use crate::{
     },
     error::CliError,
     terminal::{
-        screen::say,
+        screen::print_stdout,
         style::{ColorChoice, Style},
     },
 };
 
 fn main() -> ExitCode {
     // A process that starts the agent's commands is this program too. That process never returns from here.
-    cotter_tools::process::serve_if_asked();
+    cotter_tools::process::run_spawner_if_requested();
     let args: Vec<OsString> = env::args_os().collect();
     // Answered before the parser is built, because scripts and prompts ask for the version often.
     if matches!(args.as_slice(), [_, only] if only == "--version" || only == "-V") {
-        return say(concat!("cotter ", env!("CARGO_PKG_VERSION"), "\n"));
+        return print_stdout(concat!("cotter ", env!("CARGO_PKG_VERSION"), "\n"));
     }
     let (style, command) = match args::parse(args) {
         Ok(parsed) => parsed,
-        Err(args::ParseExit::Help(text)) => return say(&text),
+        Err(args::ParseExit::Help(text)) => return print_stdout(&text),
         Err(args::ParseExit::Error(failure)) => {
             return failure.report(Style::on_stderr(ColorChoice::Auto));
         }

@@ -200,7 +200,7 @@ impl ProviderSet {
         };
         let named = entry.and_then(|entry| entry.api_key_variable.clone());
         if named.is_some() {
-            provider = provider.needing_key();
+            provider = provider.require_key();
         }
         let variable = named.or_else(|| ready(name)?.key_variable.map(str::to_owned));
         let mut route =
@@ -616,7 +616,7 @@ fn base(
 ) -> Result<Result<Provider, CliError>, SettingsError> {
     let speaks = entry.and_then(|entry| entry.speaks.as_ref()).map(speaks).transpose()?;
     let address = entry.and_then(|entry| entry.base_url.as_ref()).map(address).transpose()?;
-    let Some(known) = Provider::ready(name) else {
+    let Some(known) = Provider::built_in(name) else {
         return match (speaks, address, entry) {
             (Some(speaks), Some(address), _) => Ok(Ok(Provider::new(name, speaks, address))),
             (_, _, Some(entry)) => Err(undescribed_error(name, entry)),
@@ -699,7 +699,7 @@ fn ready(name: &str) -> Option<&'static BuiltInProvider> {
 
 /// Returns the models of a provider in the catalogue.
 fn names_of(ready: &BuiltInProvider) -> Vec<String> {
-    let alone = Provider::ready(ready.name).map(Provider::needing_no_key);
+    let alone = Provider::built_in(ready.name).map(Provider::without_required_key);
     let listed = alone.map(|provider| Providers::new().with(provider).available());
     listed.into_iter().flatten().map(|info| info.name.into()).collect()
 }

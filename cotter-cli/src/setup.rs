@@ -117,7 +117,7 @@ pub(crate) fn build_preview_with_files(
 ) -> Result<(Agent, SettingsFiles), CliError> {
     let AgentPreview { agent, files, messages, reports } = preview_agent(workspace, shape)?;
     let files = files.check_plugins()?;
-    messages.iter().chain(&file_report::in_short(&reports)).for_each(warn);
+    messages.iter().chain(&file_report::summary_lines(&reports)).for_each(warn);
     Ok((agent, files))
 }
 
@@ -305,7 +305,7 @@ impl RunSetup {
             with_store(builder, sessions, store_from)
         })?;
         let LoadedAgent { agent, hook_host, mut messages, reports, owners } = loaded;
-        messages.extend(file_report::in_short(&reports));
+        messages.extend(file_report::summary_lines(&reports));
         messages.iter().chain(&self.files.disabled_warnings(&agent)).for_each(warn);
         messages.extend(self.trust_sources.skipped());
         let (spaces, files) = (self.spaces, self.files);

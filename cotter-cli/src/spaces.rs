@@ -217,7 +217,10 @@ impl Spaces {
             .cloned()
             .partition(|diagnostic| space.files.diagnostics.contains(diagnostic));
         messages.extend(others.iter().map(ToString::to_string));
-        messages.extend(file_report::in_short(&[FileReport::of_space(&location.source, of_texts)]));
+        messages.extend(file_report::summary_lines(&[FileReport::of_space(
+            &location.source,
+            of_texts,
+        )]));
         Ok(LoadableSpace { space, messages })
     }
 

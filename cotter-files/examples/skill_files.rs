@@ -6,7 +6,7 @@ use std::{error::Error, fs};
 
 use cotter::{Agent, Origin, Owner};
 use cotter_files::extensions::{self, LoadContext};
-use cotter_test::{Recording, Scripted, Step};
+use cotter_test::{RecordingModel, ScriptedModel, Step};
 
 const TIDES: &str =
     "---\nid: tides\ntriggers: [sail, harbour]\n---\nMind the tide: high water is at noon.";
@@ -26,7 +26,8 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
     fs::write(folder.path().join("skills/tides.md"), TIDES)?;
     fs::write(folder.path().join("skills/broken.md"), BROKEN)?;
 
-    let model = Recording::new(Scripted::new([Step::text("At noon."), Step::text("Fine.")]));
+    let model =
+        RecordingModel::new(ScriptedModel::new([Step::text("At noon."), Step::text("Fine.")]));
     let agent = Agent::builder(model.clone()).build()?;
     let loaded = extensions::load(folder.path(), &LoadContext::trusted(Origin::User));
     let owner = Owner::new(Origin::User, "my folder");

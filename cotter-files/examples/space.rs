@@ -11,7 +11,7 @@ use cotter_files::{
     command_hook::{HookHost, ProcessOutput, ProcessSpec, ResidentProcess},
     space::{self, Space},
 };
-use cotter_test::Scripted;
+use cotter_test::ScriptedModel;
 use serde_json::json;
 
 const FILES: [(&str, &str); 5] = [
@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     write(folder.path())?;
-    let agent = Agent::builder(Scripted::new([])).build()?;
+    let agent = Agent::builder(ScriptedModel::new([])).build()?;
     let mut shown = format!("before: {}\n", everything(&agent).await);
     let space = Space::read(folder.path())?;
     let _ = space.load(&agent, Arc::new(Nobody))?;

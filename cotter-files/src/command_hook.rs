@@ -219,7 +219,7 @@ impl CommandHook {
             // block.
             spec.limit = Some(self.limit() + EXTRA_TIME);
         }
-        unit.outside(self.point, spec, hook);
+        unit.register_external(self.point, spec, hook);
     }
 
     /// Describes the command for people, then on a second line everything else that decides what the hook

@@ -34,7 +34,7 @@ fn main() {
 /// One model per dialect.
 fn models(http: &Http) -> [(&'static str, HttpModel); 3] {
     let ready = |name: &str| {
-        Provider::ready(name).expect("it is known").with_key(ApiKey::new("none of anybody's"))
+        Provider::built_in(name).expect("it is known").with_key(ApiKey::new("none of anybody's"))
     };
     let lab = Provider::new("lab", Speaks::OpenAiChat, "http://127.0.0.1:9/v1");
     [

@@ -12,7 +12,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let providers = Providers::new()
-//!     .with(Provider::ready("anthropic").unwrap().with_key(ApiKey::new("a key")))
+//!     .with(Provider::built_in("anthropic").unwrap().with_key(ApiKey::new("a key")))
 //!     .with(Provider::new("lab", Speaks::OpenAiChat, "http://10.0.0.7:8000/v1"));
 //! let model = providers.find("anthropic/claude-sonnet-5-5")?;
 //! assert_eq!(model.context_window(), Some(1_000_000));

@@ -174,7 +174,7 @@ impl Provider {
     }
 
     /// A built-in provider, by name.
-    pub fn ready(name: &str) -> Option<Self> {
+    pub fn built_in(name: &str) -> Option<Self> {
         let ready = BUILT_IN_PROVIDERS.iter().find(|ready| ready.name == name)?;
         Some(Provider {
             needs_key: ready.key_variable.is_some(),
@@ -194,12 +194,12 @@ impl Provider {
     }
 
     /// Makes the provider unusable without a key.
-    pub fn needing_key(self) -> Self {
+    pub fn require_key(self) -> Self {
         Provider { needs_key: true, ..self }
     }
 
     /// Makes the provider usable without a key.
-    pub fn needing_no_key(self) -> Self {
+    pub fn without_required_key(self) -> Self {
         Provider { needs_key: false, ..self }
     }
 

@@ -12,7 +12,7 @@ use cotter::{
 };
 use serde_json::json;
 
-use crate::{PersonAnswer, Scripted, ScriptedUi, Step, fresh};
+use crate::{PersonAnswer, ScriptedModel, ScriptedUi, Step, fresh};
 
 /// The events of a test, in order. Clones write into the same diary.
 #[derive(Clone, Default)]
@@ -79,7 +79,7 @@ pub fn probe(name: &'static str, zone: Zone, diary: &Diary) -> impl Tool {
         diary.add(format!("{name} {}", permit.input()));
         async move { Ok(format!("{name} ran").into()) }
     })
-    .touching(Facts::zone(zone))
+    .with_facts(Facts::zone(zone))
 }
 
 /// A parallel tool in the zone `safe` that takes as long as its input says (`ms`). It writes its start and
@@ -88,14 +88,14 @@ pub fn nap(diary: &Diary) -> impl Tool {
     let diary = diary.clone();
     FnTool::new(spec("nap"), move |permit| sleep(permit, diary.clone()))
         .parallel()
-        .touching(Facts::zone(Zone::Safe))
+        .with_facts(Facts::zone(Zone::Safe))
 }
 
 /// A tool like [`nap`] that is not parallel: a barrier.
 pub fn solo(diary: &Diary) -> impl Tool {
     let diary = diary.clone();
     FnTool::new(spec("solo"), move |permit| sleep(permit, diary.clone()))
-        .touching(Facts::zone(Zone::Safe))
+        .with_facts(Facts::zone(Zone::Safe))
 }
 
 async fn sleep(permit: Permit, diary: Diary) -> Result<ToolOutput, ToolError> {
@@ -113,7 +113,7 @@ async fn sleep(permit: Permit, diary: Diary) -> Result<ToolOutput, ToolError> {
 /// If the agent cannot be built.
 pub async fn working_agent(zone: Zone, diary: &Diary, runs: usize) -> (Agent, Session) {
     let steps = (0..runs).flat_map(|_| [Step::call("work", json!({"n": 1})), Step::text("done")]);
-    let agent = Agent::builder(Scripted::new(steps))
+    let agent = Agent::builder(ScriptedModel::new(steps))
         .ui(DiaryUi::new(vec![PersonAnswer::Yes; runs], diary))
         .tool(probe("work", zone, diary))
         .build()

@@ -10,15 +10,15 @@ use smol_str::SmolStr;
 
 /// Wraps a model and keeps every request.
 #[derive(Clone)]
-pub struct Recording<M> {
+pub struct RecordingModel<M> {
     model: M,
     requests: Arc<Mutex<Vec<Request>>>,
 }
 
-impl<M: Model> Recording<M> {
+impl<M: Model> RecordingModel<M> {
     /// Records the requests to `model`.
     pub fn new(model: M) -> Self {
-        Recording { model, requests: Arc::default() }
+        RecordingModel { model, requests: Arc::default() }
     }
 
     /// Every request so far.
@@ -39,7 +39,7 @@ impl<M: Model> Recording<M> {
     }
 }
 
-impl<M: Model> Model for Recording<M> {
+impl<M: Model> Model for RecordingModel<M> {
     fn name(&self) -> &SmolStr {
         self.model.name()
     }

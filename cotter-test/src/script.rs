@@ -118,7 +118,7 @@ impl Step {
 
 /// A model with a script. A request beyond the last step is an error.
 #[derive(Clone)]
-pub struct Scripted {
+pub struct ScriptedModel {
     name: SmolStr,
     price: Option<f64>,
     script: Arc<Mutex<Script>>,
@@ -129,21 +129,25 @@ struct Script {
     requests: usize,
 }
 
-impl Scripted {
+impl ScriptedModel {
     /// A model that does these steps.
     pub fn new(steps: impl IntoIterator<Item = Step>) -> Self {
         let script = Script { steps: steps.into_iter().collect(), requests: 0 };
-        Scripted { name: "test/scripted".into(), price: None, script: Arc::new(Mutex::new(script)) }
+        ScriptedModel {
+            name: "test/scripted".into(),
+            price: None,
+            script: Arc::new(Mutex::new(script)),
+        }
     }
 
     /// Sets the model's name.
     pub fn named(self, name: impl Into<SmolStr>) -> Self {
-        Scripted { name: name.into(), ..self }
+        ScriptedModel { name: name.into(), ..self }
     }
 
     /// Sets the price of each reply.
     pub fn priced(self, usd: f64) -> Self {
-        Scripted { price: Some(usd), ..self }
+        ScriptedModel { price: Some(usd), ..self }
     }
 
     /// Parses a script file. Errors name the file and the position.
@@ -151,7 +155,7 @@ impl Scripted {
         let document = Document::parse_bytes(file, bytes)?;
         let object = document.root().object()?.keys(&["steps"])?;
         let steps = object.require("steps")?.list()?.map(step).collect::<Result<Vec<_>, _>>()?;
-        Ok(Scripted::new(steps).named("script"))
+        Ok(ScriptedModel::new(steps).named("script"))
     }
 
     /// The number of requests so far.
@@ -160,7 +164,7 @@ impl Scripted {
     }
 }
 
-impl Model for Scripted {
+impl Model for ScriptedModel {
     fn name(&self) -> &SmolStr {
         &self.name
     }

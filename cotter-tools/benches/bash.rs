@@ -21,7 +21,7 @@ mod linux {
         Agent, Workspace,
         permission::rule::{Rule, RuleKind},
     };
-    use cotter_test::{Scripted, Step};
+    use cotter_test::{ScriptedModel, Step};
     use cotter_tools::{
         bash::Bash,
         confine::Sandbox,
@@ -80,7 +80,7 @@ mod linux {
             .with_environment(Environment::chosen(std::env::vars_os(), &[] as &[&str]))
             .with_sandbox(sandbox);
         let call = || [Step::call("bash", json!({ "command": command })), Step::text("done")];
-        let agent = Agent::builder(Scripted::new((0..=ROUNDS).flat_map(|_| call())))
+        let agent = Agent::builder(ScriptedModel::new((0..=ROUNDS).flat_map(|_| call())))
             .workspace(Workspace::new(folder))
             .rule(Rule::parse(RuleKind::Allow, "bash").expect("a rule"))
             .tool(Bash::new(runner))

@@ -29,7 +29,7 @@ mod linux {
         command_hook::{self, HookLocation, entry::CommandHook},
         document::Document,
     };
-    use cotter_test::{Scripted, Step};
+    use cotter_test::{ScriptedModel, Step};
     use cotter_tools::{hooks::HookRunner, process::Runner};
     use serde_json::{Value, json};
 
@@ -144,9 +144,9 @@ mod linux {
         let spec = ToolSpec::new("work", "works", json!({"type": "object"}));
         let work = FnTool::new(spec, |_| async { Ok("worked".into()) });
         let steps = || [Step::call("work", json!({"n": 1})), Step::text("done")];
-        let agent = Agent::builder(Scripted::new((0..rounds).flat_map(move |_| steps())))
+        let agent = Agent::builder(ScriptedModel::new((0..rounds).flat_map(move |_| steps())))
             .workspace(Workspace::new(&folder.join("project")))
-            .tool(work.touching(Facts::zone(Zone::Safe)))
+            .tool(work.with_facts(Facts::zone(Zone::Safe)))
             .build()
             .expect("an agent");
         let text = json!({ "tool.pre": hooks }).to_string();

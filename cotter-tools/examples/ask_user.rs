@@ -5,7 +5,7 @@
 use std::error::Error;
 
 use cotter::Agent;
-use cotter_test::{PersonAnswer, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{PersonAnswer, ScriptedModel, ScriptedUi, Step, transcript};
 use cotter_tools::agents::ask_user::AskUser;
 use serde_json::json;
 
@@ -21,7 +21,7 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
         "question": "There are two databases in the settings. Which one is to be migrated?",
         "options": ["staging", "archive"],
     });
-    let model = Scripted::new([
+    let model = ScriptedModel::new([
         Step::call("ask_user", question),
         Step::text("Then I leave both alone and write the migration for the new one."),
     ]);

@@ -4,7 +4,7 @@
 use std::error::Error;
 
 use cotter::{Agent, Subagent, invoke::subagent::SubagentCx};
-use cotter_test::{Scripted, Step, transcript};
+use cotter_test::{ScriptedModel, Step, transcript};
 use cotter_tools::agents::delegate::Delegate;
 use serde_json::json;
 
@@ -29,11 +29,11 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
     };
     // A child agent for the run: it has the same gates, and spends from its task's share.
     let counter = |cx: SubagentCx| async move {
-        let model = Scripted::new([Step::text("212 lines")]);
+        let model = ScriptedModel::new([Step::text("212 lines")]);
         let child = cx.child().id("counter").model(model).build()?;
         Ok(child.process_request(cx.prompt.as_str()).await?.text().into())
     };
-    let model = Scripted::new([Step::call("delegate", tasks), Step::text("Two of three.")]);
+    let model = ScriptedModel::new([Step::call("delegate", tasks), Step::text("Two of three.")]);
     let agent = Agent::builder(model)
         .define_mention(Subagent::new("reader", reader).description("Reads a file."))
         .define_mention(Subagent::new("counter", counter).description("Counts lines."))

@@ -5,7 +5,7 @@
 use std::{error::Error, fs, path::Path};
 
 use cotter::Agent;
-use cotter_test::{Scripted, Step, transcript};
+use cotter_test::{ScriptedModel, Step, transcript};
 use cotter_tools::memory::{Memory, project_key};
 use serde_json::json;
 
@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 async fn session(folder: &Path, prompt: &str, steps: [Step; 2]) -> Result<String, Box<dyn Error>> {
-    let agent = Agent::builder(Scripted::new(steps))
+    let agent = Agent::builder(ScriptedModel::new(steps))
         .config(|config| config.memory = true)
         .hook(Memory::open(folder)?)
         .build()?;

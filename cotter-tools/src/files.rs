@@ -10,7 +10,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::{Agent, Workspace};
-//! use cotter_test::{Scripted, Step, transcript};
+//! use cotter_test::{ScriptedModel, Step, transcript};
 //! use serde_json::json;
 //!
 //! # let folder = tempfile::tempdir()?;
@@ -20,7 +20,7 @@
 //!     "edit",
 //!     json!({"path": "notes/tea.txt", "edits": [{"old": "four", "new": "five"}]}),
 //! );
-//! let agent = Agent::builder(Scripted::new([write, edit, Step::text("Tea is at five.")]))
+//! let agent = Agent::builder(ScriptedModel::new([write, edit, Step::text("Tea is at five.")]))
 //!     .workspace(Workspace::new(&project))
 //!     .extend(cotter_tools::files::tools)
 //!     .build()?;

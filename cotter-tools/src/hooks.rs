@@ -69,7 +69,7 @@ impl HookRunner {
     }
 
     /// Also posts to webhooks. Secrets are removed from the sent data.
-    pub fn with_posts(mut self, webhooks: Webhooks, redactor: Redactor) -> Self {
+    pub fn with_webhooks(mut self, webhooks: Webhooks, redactor: Redactor) -> Self {
         self.webhooks = Some((webhooks, Arc::new(redactor)));
         self
     }

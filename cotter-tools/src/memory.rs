@@ -15,11 +15,11 @@
 //! # let folder = tempfile::tempdir()?;
 //! # let folder = folder.path().join("notes");
 //! use cotter::Agent;
-//! use cotter_test::{Scripted, Step, transcript};
+//! use cotter_test::{ScriptedModel, Step, transcript};
 //! use cotter_tools::memory::Memory;
 //! use serde_json::json;
 //!
-//! let model = Scripted::new([
+//! let model = ScriptedModel::new([
 //!     Step::call("remember", json!({"text": "Releases are cut on Tuesdays.", "tags": ["release"]})),
 //!     Step::call("recall", json!({"query": "when do we release"})),
 //!     Step::text("On Tuesdays."),

@@ -8,10 +8,10 @@
 //! includes processes that moved to another group or session, or lost their parent. If a minder
 //! itself is killed, the spawner ends its processes.
 //!
-//! A program that uses its own binary as the spawner calls [`serve_if_asked`] first in `main`:
+//! A program that uses its own binary as the spawner calls [`run_spawner_if_requested`] first in `main`:
 //!
 //! ```no_run
-//! cotter_tools::process::serve_if_asked();
+//! cotter_tools::process::run_spawner_if_requested();
 //! let runner = cotter_tools::process::Runner::new("/proc/self/exe");
 //! ```
 
@@ -121,7 +121,7 @@ pub enum Exit {
 
 impl Runner {
     /// A runner that starts commands through a spawner. `program` becomes the spawner when it calls
-    /// [`serve_if_asked`]. `/proc/self/exe` is the running program, even if its file was replaced.
+    /// [`run_spawner_if_requested`]. `/proc/self/exe` is the running program, even if its file was replaced.
     /// On other systems than Linux this is [`Runner::direct`].
     pub fn new(program: impl Into<PathBuf>) -> Self {
         let program = program.into();
@@ -292,7 +292,7 @@ impl From<io::Error> for StartError {
 ///
 /// Call this first in `main`, before any thread is started and before arguments are read, if the
 /// program uses its own binary as the spawner. On other systems than Linux there is no spawner.
-pub fn serve_if_asked() {
+pub fn run_spawner_if_requested() {
     #[cfg(target_os = "linux")]
-    crate::process::spawner_main::serve_if_asked();
+    crate::process::spawner_main::run_spawner_if_requested();
 }

@@ -13,7 +13,7 @@ use cotter::{
     named,
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{ScriptedModel, ScriptedUi, Step, transcript};
 use serde_json::json;
 
 fn answer_by_host(question: &Question) -> PermissionAnswer {
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
     let fetch = |host: &str| Step::call("fetch", json!({"host": host}));
-    let model = Scripted::new([
+    let model = ScriptedModel::new([
         fetch("docs.example"),
         fetch("tracker.example"),
         fetch("other.example"),
@@ -65,5 +65,5 @@ fn fetch_tool() -> impl cotter::Tool {
     let simulate = |permit: Permit| async move {
         Ok(format!("(simulated) page of {}", permit.input()["host"].as_str().unwrap_or("")).into())
     };
-    FnTool::new(spec, simulate).touching(Facts::zone(Zone::Network))
+    FnTool::new(spec, simulate).with_facts(Facts::zone(Zone::Network))
 }

@@ -19,7 +19,7 @@ use axum::{
     routing::post,
 };
 use cotter::{Agent, Session};
-use cotter_test::{Scripted, Step};
+use cotter_test::{ScriptedModel, Step};
 use futures_util::StreamExt;
 use tokio::{net::TcpListener, sync::Mutex};
 
@@ -87,7 +87,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
-    let model = Scripted::new([Step::text("Good day."), Step::text("And to you.")]);
+    let model = ScriptedModel::new([Step::text("Good day."), Step::text("And to you.")]);
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     let serving = tokio::spawn(async move {

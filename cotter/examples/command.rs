@@ -7,7 +7,7 @@ use cotter::{
     Agent, Command,
     invoke::command::{CommandCx, CommandResult},
 };
-use cotter_test::{Scripted, Step, transcript};
+use cotter_test::{ScriptedModel, Step, transcript};
 
 async fn name(cx: CommandCx) -> Result<CommandResult, Box<dyn Error + Send + Sync>> {
     cx.controls.session().set_name(&cx.args.join(" "))?;
@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
-    let agent = Agent::builder(Scripted::new([Step::text("All is well.")]))
+    let agent = Agent::builder(ScriptedModel::new([Step::text("All is well.")]))
         .define_command(Command::new("name", name).description("Names the session."))
         .define_command(Command::new("standup", standup).description("Drafts a note.").completions(
             |typed| {

@@ -15,14 +15,14 @@ use cotter::{
     named,
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Recording, Scripted, Step, transcript};
+use cotter_test::{RecordingModel, ScriptedModel, Step, transcript};
 use serde_json::json;
 
 fn last_two_turns(event: &ContextEvent) -> ContextChange {
     let is_typed = |message: &Message| matches!(message, Message::User(user) if user.mark == UserMessageKind::Typed);
     let turns = event.messages.iter().filter(|message| is_typed(message)).count();
     let mut turn = 0;
-    ContextChange::Messages(event.messages.each(|_, message| {
+    ContextChange::Messages(event.messages.map_messages(|_, message| {
         turn += usize::from(is_typed(message));
         if turn + 2 > turns { MessageChange::Keep } else { MessageChange::Drop }
     }))
@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
-    let model = Recording::new(Scripted::new([
+    let model = RecordingModel::new(ScriptedModel::new([
         Step::text("Hello."),
         Step::call("log", json!({})),
         Step::text("It started."),
@@ -54,7 +54,7 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
     let spec = ToolSpec::new("log", "Shows the log.", json!({"type": "object"}));
     let log = FnTool::new(spec, |_| async { Ok("started\nlistening\nready".into()) });
     let agent = Agent::builder(model.clone())
-        .tool(log.touching(Facts::zone(Zone::Safe)))
+        .tool(log.with_facts(Facts::zone(Zone::Safe)))
         .transform(Context, last_two_turns)
         .transform(Context, named("short-results", each_message(short_results)))
         .build()?;

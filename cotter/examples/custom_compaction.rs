@@ -10,7 +10,7 @@ use cotter::{
     hooks::points::{CompactPost, CompactPostEvent, CompactPre, CompactPreChange, CompactPreEvent},
     named,
 };
-use cotter_test::{Recording, Scripted, Step};
+use cotter_test::{RecordingModel, ScriptedModel, Step};
 
 fn list_prompts(event: &CompactPreEvent) -> CompactPreChange {
     let prompts = event.messages.iter().filter_map(|message| match message {
@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
     let replies = ["Blue.", "Because of scattering.", "Red, in the evening."].map(Step::text);
-    let model = Recording::new(Scripted::new(replies));
+    let model = RecordingModel::new(ScriptedModel::new(replies));
     let report = |done: &CompactPostEvent, cx: &cotter::Cx| {
         cx.note(format!("{} by {}", done.trigger, done.by.as_deref().unwrap_or("the model")));
     };

@@ -11,7 +11,7 @@ use cotter::{
         skill::{SkillCaller, SkillCx},
     },
 };
-use cotter_test::{Recording, Scripted, Step};
+use cotter_test::{RecordingModel, ScriptedModel, Step};
 use serde_json::json;
 
 async fn citations(cx: SkillCx) -> Result<Content, BoxError> {
@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
-    let model = Recording::new(Scripted::new([
+    let model = RecordingModel::new(ScriptedModel::new([
         Step::call("invoke_skill", json!({"name": "citations", "args": "Oxford"})),
         Step::call("invoke_skill", json!({"name": "poetry"})),
         Step::text("Ribosomes make proteins (Palade 1955)."),

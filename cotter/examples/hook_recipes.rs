@@ -5,7 +5,7 @@
 use std::error::Error;
 
 use cotter::{Agent, HookCx, HookResult, Registry, agent::controls::ModelScope, model::Model};
-use cotter_test::{Recording, Scripted, Step, transcript};
+use cotter_test::{RecordingModel, ScriptedModel, Step, transcript};
 
 fn recipes(unit: &mut Registry, opus: impl Model + Clone) {
     unit.define_hook("compact", |cx: HookCx| async move { cx.controls.force_compaction().await });
@@ -30,8 +30,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
     let replies = ["I see.", "They want to sail.", "On we go."].map(Step::text);
-    let small = Recording::new(Scripted::new(replies).named("test/small"));
-    let opus = Recording::new(Scripted::new([Step::text("A deep answer.")]).named("test/opus"));
+    let small = RecordingModel::new(ScriptedModel::new(replies).named("test/small"));
+    let opus =
+        RecordingModel::new(ScriptedModel::new([Step::text("A deep answer.")]).named("test/opus"));
     let agent = Agent::builder(small.clone()).extend(|unit| recipes(unit, opus.clone())).build()?;
     for prompt in
         ["/formal I'm gonna sail, ping /me", "/opus why?", "/cancel forget it", "/compact and now?"]

@@ -13,7 +13,7 @@ use cotter::{
     registry::subsystem::SubsystemFuture,
     tool::ToolFuture,
 };
-use cotter_test::{Recording, Scripted, Step, transcript};
+use cotter_test::{RecordingModel, ScriptedModel, Step, transcript};
 use serde_json::{Value, json};
 
 /// A to-do list for each agent.
@@ -86,7 +86,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
     let todo = |item: &str| Step::call("todo", json!({"item": item}));
     let guest = json!({"name": "guest", "prompt": "Look round."});
-    let model = Recording::new(Scripted::new([
+    let model = RecordingModel::new(ScriptedModel::new([
         todo("milk"),
         todo("bread"),
         Step::call("invoke_subagent", guest),

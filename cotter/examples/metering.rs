@@ -14,7 +14,7 @@ use cotter::{
     history::message::Usage,
     hooks::points::{ModelPost, ModelPostEvent, SessionEnd, SessionEndEvent},
 };
-use cotter_test::{Scripted, Step};
+use cotter_test::{ScriptedModel, Step};
 
 /// The usage so far, by model.
 #[derive(Clone, Default)]
@@ -68,7 +68,7 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
     let fresh = Usage { input_tokens: 900, output_tokens: 100, cache_write: 800, cache_read: 0 };
     let cached = Usage { input_tokens: 100, output_tokens: 100, cache_write: 100, cache_read: 800 };
     let steps = [Step::text("One.").and_usage(fresh), Step::text("Two.").and_usage(cached)];
-    let model = Scripted::new(steps).priced(0.002);
+    let model = ScriptedModel::new(steps).priced(0.002);
     let log = Arc::default();
     let agent =
         Agent::builder(model).extend(|unit| meter(unit, &Meter::default(), &log)).build()?;

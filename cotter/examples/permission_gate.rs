@@ -9,7 +9,7 @@ use cotter::{
     named,
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{PersonAnswer, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{PersonAnswer, ScriptedModel, ScriptedUi, Step, transcript};
 use serde_json::json;
 
 fn check_push(call: &ToolPreEvent) -> Verdict {
@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
-    let model = Scripted::new([
+    let model = ScriptedModel::new([
         Step::call("git", json!({"args": "status"}))
             .and_call("git", json!({"args": "push"}))
             .and_call("git", json!({"args": "push --force"})),
@@ -57,5 +57,5 @@ fn git() -> impl cotter::Tool {
         Ok(format!("(simulated) git {}", permit.input()["args"].as_str().unwrap_or("")).into())
     };
     FnTool::new(ToolSpec::new("git", "Runs git.", schema), simulate)
-        .touching(Facts::zone(Zone::Safe))
+        .with_facts(Facts::zone(Zone::Safe))
 }

@@ -21,7 +21,7 @@ use cotter::{
     invoke::command::{CommandCx, CommandResult},
     named,
 };
-use cotter_test::{PersonAnswer, Recording, Scripted, ScriptedUi, Step};
+use cotter_test::{PersonAnswer, RecordingModel, ScriptedModel, ScriptedUi, Step};
 use serde_json::{Map, Value};
 
 async fn pop(cx: CommandCx) -> Result<CommandResult, Box<dyn Error + Send + Sync>> {
@@ -111,7 +111,7 @@ pub(crate) fn from_messages(build: &ContextEvent) -> ContextChange {
         popped.extend((*first..=*last).map(|index| (entries[index].id(), first)));
     }
     let mut replaced = HashSet::new();
-    ContextChange::Messages(build.messages.each(|id, message| {
+    ContextChange::Messages(build.messages.map_messages(|id, message| {
         // The summary of a compaction also covers entries before the range.
         let is_summary =
             matches!(message, Message::User(user) if user.mark == UserMessageKind::Compaction);
@@ -163,7 +163,7 @@ pub(crate) async fn talk(
     replies: &str,
     choices: impl IntoIterator<Item = PersonAnswer>,
 ) -> Result<String, Box<dyn Error>> {
-    let model = Recording::new(Scripted::new(replies.split('|').map(Step::text)));
+    let model = RecordingModel::new(ScriptedModel::new(replies.split('|').map(Step::text)));
     let agent = Agent::builder(model.clone())
         .extend(|unit| stacking(unit, transform))
         .define_hook("compact", |cx: HookCx| async move { cx.controls.force_compaction().await })

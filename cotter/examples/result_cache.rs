@@ -17,7 +17,7 @@ use cotter::{
     named,
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Scripted, Step};
+use cotter_test::{ScriptedModel, Step};
 use serde_json::{Value, json};
 
 /// The results of harmless calls, by tool and input.
@@ -60,7 +60,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
     let ask = || Step::call("weather", json!({"city": "Oban"}));
-    let model = Scripted::new([ask(), ask(), Step::text("Still rain.")]);
+    let model = ScriptedModel::new([ask(), ask(), Step::text("Still rain.")]);
     let run_count = Arc::new(AtomicU32::new(0));
     let count = run_count.clone();
     let spec = ToolSpec::new("weather", "Tells the weather.", json!({"type": "object"}));
@@ -69,7 +69,7 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
         async { Ok("rain".into()) }
     });
     let agent = Agent::builder(model)
-        .tool(weather.touching(Facts::zone(Zone::Safe)))
+        .tool(weather.with_facts(Facts::zone(Zone::Safe)))
         .extend(|unit| Cache::default().register(unit))
         .build()?;
     let session = agent.new_session().await?;

@@ -8,7 +8,7 @@ use cotter::{
     history::message::Content,
     invoke::{callable::BoxError, skill::SkillCx},
 };
-use cotter_test::{Recording, Scripted, Step};
+use cotter_test::{RecordingModel, ScriptedModel, Step};
 
 async fn tone(cx: SkillCx) -> Result<Content, BoxError> {
     let formal = cx.parsed_text.contains("Sir");
@@ -23,7 +23,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
-    let model = Recording::new(Scripted::new([Step::text("At noon."), Step::text("Noon!")]));
+    let model =
+        RecordingModel::new(ScriptedModel::new([Step::text("At noon."), Step::text("Noon!")]));
     let agent = Agent::builder(model.clone())
         .define_skill(Skill::new("tone", tone))
         .define_skill(Skill::text("brief", "One sentence, no more."))

@@ -11,7 +11,7 @@ use cotter::{
     history::message::Content,
     invoke::{callable::BoxError, subagent::SubagentCx},
 };
-use cotter_test::{Recording, Scripted, Step, transcript};
+use cotter_test::{RecordingModel, ScriptedModel, Step, transcript};
 use serde_json::json;
 
 fn reviewer() -> Subagent {
@@ -24,7 +24,7 @@ fn reviewer() -> Subagent {
 }
 
 async fn translator(cx: SubagentCx) -> Result<Content, BoxError> {
-    let small = Scripted::new([Step::text("Sieht gut aus.")]).named("test/small");
+    let small = ScriptedModel::new([Step::text("Sieht gut aus.")]).named("test/small");
     let agent = cx.child().id("translator").system_prompt("Translate.").model(small).build()?;
     Ok(agent.process_request(cx.prompt.as_str()).await?.text().into())
 }
@@ -40,7 +40,7 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
     let call = |name: &str, prompt: &str| {
         Step::call("invoke_subagent", json!({"name": name, "prompt": prompt}))
     };
-    let model = Recording::new(Scripted::new([
+    let model = RecordingModel::new(ScriptedModel::new([
         call("reviewer", "Review the folder."),
         // The reviewer asks the same model, and gets this reply.
         Step::text("Looks good."),

@@ -8,7 +8,7 @@ use cotter::{
     permission::{Zone, facts::Facts},
     tool::ToolFuture,
 };
-use cotter_test::{Scripted, Step, transcript};
+use cotter_test::{ScriptedModel, Step, transcript};
 use serde_json::{Value, json};
 
 /// A tool that adds a line to a file of the project.
@@ -61,7 +61,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
-    let model = Scripted::new([
+    let model = ScriptedModel::new([
         Step::call("append", json!({"file": "todo.txt", "line": "buy milk"}))
             .and_call("append", json!({"file": "/elsewhere/todo.txt", "line": "buy milk"}))
             .and_call("append", json!({"file": "todo.txt"})),

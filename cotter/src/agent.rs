@@ -71,9 +71,9 @@ use crate::{
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use cotter::{Agent, Verdict, builtin::{List, Read}, hooks::points::{ToolPreEvent, ToolPre}};
-/// use cotter_test::{Scripted, Step};
+/// use cotter_test::{ScriptedModel, Step};
 ///
-/// let agent = Agent::builder(Scripted::new([Step::text("Hello.")]))
+/// let agent = Agent::builder(ScriptedModel::new([Step::text("Hello.")]))
 ///     .system_prompt("Be brief.")
 ///     .tool(List::default())
 ///     .build()?;
@@ -249,7 +249,7 @@ impl Agent {
     /// Every skill, in the order of registration, including shadowed skills.
     pub fn skills(&self) -> Vec<SkillInfo> {
         let generation = self.generation();
-        let all = generation.names.every().filter_map(|(owner, item)| match item {
+        let all = generation.names.all().filter_map(|(owner, item)| match item {
             NamedItem::Skill(skill) => {
                 let found = generation.names.find(NameKind::Skill, &skill.name);
                 let shadowed_by =
@@ -273,7 +273,7 @@ impl Agent {
     pub fn match_skills(&self, task: &str) -> Vec<SkillMatch> {
         let view = self.view();
         let matching = view.generation.triggers.matching(task);
-        let skills = view.generation.names.in_force().filter_map(|(owner, item)| match item {
+        let skills = view.generation.names.visible().filter_map(|(owner, item)| match item {
             NamedItem::Skill(skill) if !skill.triggers.is_empty() => Some((owner, skill)),
             _ => None,
         });
@@ -319,10 +319,10 @@ impl Agent {
     }
 
     /// True if this agent, or a parent, may only read, as in plan mode.
-    pub(crate) fn may_only_look(&self) -> bool {
+    pub(crate) fn is_read_only(&self) -> bool {
         let parent_may_only_look =
-            || self.parent().is_some_and(|parent| parent.cx.session().agent.may_only_look());
-        self.config().looks_only || parent_may_only_look()
+            || self.parent().is_some_and(|parent| parent.cx.session().agent.is_read_only());
+        self.config().is_read_only || parent_may_only_look()
     }
 
     pub(crate) fn parent(&self) -> Option<&ParentRun> {

@@ -6,9 +6,9 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::{Agent, builtin};
-//! use cotter_test::Scripted;
+//! use cotter_test::ScriptedModel;
 //!
-//! let agent = Agent::builder(Scripted::new([]))
+//! let agent = Agent::builder(ScriptedModel::new([]))
 //!     .tool(builtin::Read::default())
 //!     .extend(builtin::subagents)
 //!     .extend(builtin::commands)

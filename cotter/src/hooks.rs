@@ -21,7 +21,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::{Agent, At, Verdict, hooks::points::{ToolPreEvent, ToolPre}};
-//! use cotter_test::Scripted;
+//! use cotter_test::ScriptedModel;
 //! use serde_json::json;
 //!
 //! fn at_once(call: &ToolPreEvent) -> Verdict {
@@ -34,7 +34,7 @@
 //!     Ok(if is_listed { Verdict::Pass } else { Verdict::block("it is not on the list") })
 //! }
 //!
-//! let agent = Agent::builder(Scripted::new([])).on(ToolPre, at_once).on(ToolPre, later).build()?;
+//! let agent = Agent::builder(ScriptedModel::new([])).on(ToolPre, at_once).on(ToolPre, later).build()?;
 //! let checked = agent.run_pre("bash", json!({"command": "ls"})).await;
 //! assert_eq!((checked.verdict, checked.by.as_deref()), ("block", Some("later")));
 //! # Ok(())
@@ -50,12 +50,12 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use std::sync::{Arc, atomic::{AtomicU64, Ordering}};
 //! use cotter::{Agent, history::message::Usage, hooks::points::{ModelPost, ModelPostEvent}};
-//! use cotter_test::{Scripted, Step};
+//! use cotter_test::{ScriptedModel, Step};
 //!
 //! let spent = Arc::new(AtomicU64::new(0));
 //! let meter = spent.clone();
 //! let usage = Usage { output_tokens: 7, ..Usage::default() };
-//! let agent = Agent::builder(Scripted::new([Step::text("Hello.").and_usage(usage)]))
+//! let agent = Agent::builder(ScriptedModel::new([Step::text("Hello.").and_usage(usage)]))
 //!     .observe(ModelPost, move |reply: &ModelPostEvent| {
 //!         meter.fetch_add(reply.output_tokens, Ordering::Relaxed);
 //!     })
@@ -75,12 +75,12 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::{Agent, hooks::points::{UserPromptSubmitEvent, UserPromptSubmitChange, UserPromptSubmit}};
-//! use cotter_test::{Recording, Scripted, Step};
+//! use cotter_test::{RecordingModel, ScriptedModel, Step};
 //!
 //! fn expand(prompt: &UserPromptSubmitEvent) -> UserPromptSubmitChange {
 //!     UserPromptSubmitChange::Prompt(prompt.prompt.replace("asap", "by Friday"))
 //! }
-//! let model = Recording::new(Scripted::new([Step::text("It will be done.")]));
+//! let model = RecordingModel::new(ScriptedModel::new([Step::text("It will be done.")]));
 //! let agent = Agent::builder(model.clone()).transform(UserPromptSubmit, expand).build()?;
 //! agent.process_request("I need it asap").await?;
 //! assert_eq!(model.shown(), "user: I need it by Friday\n");
@@ -98,7 +98,7 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::{Agent, FnTool, ToolSpec, hooks::ui::Question};
 //! use cotter::hooks::points::{PermissionAnswer, PermissionAsk};
-//! use cotter_test::{Scripted, Step, transcript};
+//! use cotter_test::{ScriptedModel, Step, transcript};
 //! use serde_json::json;
 //!
 //! fn only_builds(question: &Question) -> PermissionAnswer {
@@ -107,7 +107,7 @@
 //! }
 //! let spec = ToolSpec::new("build", "Builds the project.", json!({"type": "object"}));
 //! let build = FnTool::new(spec, |_| async { Ok("built".into()) });
-//! let agent = Agent::builder(Scripted::new([Step::call("build", json!({})), Step::text("Done.")]))
+//! let agent = Agent::builder(ScriptedModel::new([Step::call("build", json!({})), Step::text("Done.")]))
 //!     .tool(build)
 //!     .answer(PermissionAsk, only_builds)
 //!     .build()?;
@@ -126,12 +126,12 @@
 //! ```
 //! use cotter::{Agent, Origin, Owner, Registry, Verdict, hooks::points::{ToolPreEvent, ToolPre}};
 //! use cotter::permission::{mode::Mode, rule::{Rule, RuleKind}};
-//! # use cotter_test::Scripted;
+//! # use cotter_test::ScriptedModel;
 //!
 //! fn careful(unit: &mut Registry) {
 //!     unit.on(ToolPre, |_: &ToolPreEvent| Verdict::Pass).mode(Mode::Plan);
 //! }
-//! # let agent = Agent::builder(Scripted::new([])).build()?;
+//! # let agent = Agent::builder(ScriptedModel::new([])).build()?;
 //! let owner = Owner::new(Origin::Project, "careful");
 //! agent.extend(owner.clone(), careful)?;
 //! assert!(agent.unload(&owner));

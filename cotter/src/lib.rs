@@ -12,11 +12,11 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::{Agent, FnTool, ToolSpec, Verdict, permission::{Zone, facts::Facts}};
 //! use cotter::hooks::points::{ToolPreEvent, ToolPre};
-//! use cotter_test::{Scripted, Step};
+//! use cotter_test::{ScriptedModel, Step};
 //! use serde_json::json;
 //!
 //! // A model with scripted replies. Any `Model` works here.
-//! let model = Scripted::new([
+//! let model = ScriptedModel::new([
 //!     Step::call("tide", json!({"port": "Oban"})),
 //!     Step::text("High water is at noon."),
 //! ]);
@@ -35,7 +35,7 @@
 //! }
 //!
 //! let agent = Agent::builder(model)
-//!     .tool(tide.touching(Facts::zone(Zone::Safe)))
+//!     .tool(tide.with_facts(Facts::zone(Zone::Safe)))
 //!     .on(ToolPre, known_ports)
 //!     .build()?;
 //! let reply = agent.process_request("When is high water at Oban?").await?;
@@ -79,15 +79,15 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::{Agent, FnTool, Permit, ToolSpec, permission::{Zone, facts::Facts}};
-//! use cotter_test::{Scripted, Step, transcript};
+//! use cotter_test::{ScriptedModel, Step, transcript};
 //! use serde_json::json;
 //!
 //! let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
 //! let double = FnTool::new(ToolSpec::new("double", "Doubles.", schema), |permit: Permit| async move {
 //!     Ok((2 * permit.input()["n"].as_i64().unwrap_or(0)).to_string().into())
 //! });
-//! let model = Scripted::new([Step::call("double", json!({"n": 21})), Step::text("42.")]);
-//! let agent = Agent::builder(model).tool(double.touching(Facts::zone(Zone::Safe))).build()?;
+//! let model = ScriptedModel::new([Step::call("double", json!({"n": 21})), Step::text("42.")]);
+//! let agent = Agent::builder(model).tool(double.with_facts(Facts::zone(Zone::Safe))).build()?;
 //! agent.process_request("Twice 21?").await?;
 //! assert!(transcript(&agent.main_session().await?).contains("result c1.1: 42\n"));
 //! # Ok(())
@@ -103,14 +103,14 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::{Agent, Verdict, hooks::points::{ToolPreEvent, ToolPre}, named};
-//! use cotter_test::Scripted;
+//! use cotter_test::ScriptedModel;
 //! use serde_json::json;
 //!
 //! let careful = |call: &ToolPreEvent| match call.tool_input["command"].as_str() {
 //!     Some(command) if command.starts_with("rm") => Verdict::block("nothing is deleted here"),
 //!     _ => Verdict::Pass,
 //! };
-//! let agent = Agent::builder(Scripted::new([]))
+//! let agent = Agent::builder(ScriptedModel::new([]))
 //!     .on(ToolPre, named("careful", careful).tools(["bash"]))
 //!     .build()?;
 //! assert_eq!(agent.run_pre("bash", json!({"command": "rm -r ."})).await.verdict, "block");
@@ -126,10 +126,10 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::{Agent, Cx, hooks::points::{SessionStart, SessionStartEvent}, named};
-//! use cotter_test::{Recording, Scripted, Step};
+//! use cotter_test::{RecordingModel, ScriptedModel, Step};
 //!
 //! let greet = |_: &SessionStartEvent, cx: &Cx| cx.note("the person is called Ada");
-//! let model = Recording::new(Scripted::new([Step::text("Good day, Ada.")]));
+//! let model = RecordingModel::new(ScriptedModel::new([Step::text("Good day, Ada.")]));
 //! let agent = Agent::builder(model.clone()).observe(SessionStart, named("greet", greet)).build()?;
 //! agent.process_request("Hello.").await?;
 //! assert!(model.shown().contains("From hook \"greet\": the person is called Ada"));
@@ -146,13 +146,13 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::{Agent, builtin::List, hooks::points::{ToolPostChange, ToolPost, ToolPostEvent}};
-//! use cotter_test::{Scripted, Step, transcript};
+//! use cotter_test::{ScriptedModel, Step, transcript};
 //! use serde_json::json;
 //!
 //! let hide = |event: &ToolPostEvent| {
 //!     ToolPostChange::Result(Ok(format!("{} bytes, not shown", event.result.len()).into()))
 //! };
-//! let model = Scripted::new([Step::call("list", json!({})), Step::text("I see.")]);
+//! let model = ScriptedModel::new([Step::call("list", json!({})), Step::text("I see.")]);
 //! let agent = Agent::builder(model).tool(List::default()).transform(ToolPost, hide).build()?;
 //! agent.process_request("What is here?").await?;
 //! assert!(transcript(&agent.main_session().await?).contains("bytes, not shown"));
@@ -169,7 +169,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::{Agent, FnTool, ToolSpec, hooks::{points::{PermissionAnswer, PermissionAsk}, ui::Question}};
-//! use cotter_test::{Scripted, Step, transcript};
+//! use cotter_test::{ScriptedModel, Step, transcript};
 //! use serde_json::json;
 //!
 //! let spec = ToolSpec::new("build", "Builds.", json!({"type": "object"}));
@@ -178,7 +178,7 @@
 //!     1 => PermissionAnswer::Yes,
 //!     _ => PermissionAnswer::No("one at a time".into()),
 //! };
-//! let model = Scripted::new([Step::call("build", json!({})), Step::text("Done.")]);
+//! let model = ScriptedModel::new([Step::call("build", json!({})), Step::text("Done.")]);
 //! let agent = Agent::builder(model).tool(build).answer(PermissionAsk, one_by_one).build()?;
 //! agent.process_request("Build it.").await?;
 //! assert!(transcript(&agent.main_session().await?).contains("result c1.1: built\n"));
@@ -195,10 +195,10 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::{Agent, builtin::List, permission::{mode::Mode, rule::{Rule, RuleKind}}};
-//! use cotter_test::{Scripted, Step, transcript};
+//! use cotter_test::{ScriptedModel, Step, transcript};
 //! use serde_json::json;
 //!
-//! let model = Scripted::new([Step::call("list", json!({})), Step::text("I may not.")]);
+//! let model = ScriptedModel::new([Step::call("list", json!({})), Step::text("I may not.")]);
 //! let agent = Agent::builder(model)
 //!     .tool(List::default())
 //!     .mode(Mode::AcceptEdits)
@@ -220,9 +220,9 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::{Agent, HookCx, HookResult, EndReason};
-//! use cotter_test::{Recording, Scripted, Step};
+//! use cotter_test::{RecordingModel, ScriptedModel, Step};
 //!
-//! let model = Recording::new(Scripted::new([Step::text("Very well.")]));
+//! let model = RecordingModel::new(ScriptedModel::new([Step::text("Very well.")]));
 //! let agent = Agent::builder(model.clone())
 //!     .define_hook("cancel", |_| async { HookResult::short_circuit("Nothing was sent.") })
 //!     .define_hook("formal", |cx: HookCx| async move {
@@ -246,9 +246,9 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::{Agent, Skill};
-//! use cotter_test::{Recording, Scripted, Step};
+//! use cotter_test::{RecordingModel, ScriptedModel, Step};
 //!
-//! let model = Recording::new(Scripted::new([Step::text("Aye.")]));
+//! let model = RecordingModel::new(ScriptedModel::new([Step::text("Aye.")]));
 //! let pirate = Skill::text("pirate", "Speak like a pirate.").description("A tone.").expose_to_agent();
 //! let agent = Agent::builder(model.clone()).define_skill(pirate).build()?;
 //! agent.process_request("Shall we sail? /pirate").await?;
@@ -268,14 +268,14 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::{Agent, AgentConfig, Subagent};
-//! use cotter_test::{Scripted, Step};
+//! use cotter_test::{ScriptedModel, Step};
 //! use serde_json::json;
 //!
 //! let reviewer = AgentConfig::new("reviewer")
 //!     .with_description("Reviews code.")
 //!     .with_system_prompt("You review code and change nothing.")
 //!     .with_tools(["read", "list"]);
-//! let model = Scripted::new([
+//! let model = ScriptedModel::new([
 //!     Step::call("invoke_subagent", json!({"name": "reviewer", "prompt": "Look at lib.rs."})),
 //!     Step::text("It is fine."), // The reply to the reviewer's own request.
 //!     Step::text("The reviewer is content."),
@@ -296,13 +296,13 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::{Agent, Command, invoke::command::{CommandCx, CommandResult}};
-//! use cotter_test::Scripted;
+//! use cotter_test::ScriptedModel;
 //!
 //! let name = |cx: CommandCx| async move {
 //!     cx.controls.session().set_name(&cx.args.join(" "))?;
 //!     Ok::<_, cotter::history::store::StoreError>(CommandResult::status("named"))
 //! };
-//! let agent = Agent::builder(Scripted::new([])).define_command(Command::new("name", name)).build()?;
+//! let agent = Agent::builder(ScriptedModel::new([])).define_command(Command::new("name", name)).build()?;
 //! assert_eq!(agent.process_request("/name \"a fine day\"").await?.status.as_deref(), Some("named"));
 //! assert_eq!(agent.main_session().await?.name().as_deref(), Some("a fine day"));
 //! # Ok(())
@@ -319,7 +319,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::{Agent, Message, history::message_list::MessageChange, hooks::points::{Context, ContextEvent, ContextChange}};
-//! use cotter_test::{Recording, Scripted, Step};
+//! use cotter_test::{RecordingModel, ScriptedModel, Step};
 //!
 //! let last_only = |build: &ContextEvent| {
 //!     let mut left = build.messages.len();
@@ -328,7 +328,7 @@
 //!         if left == 0 { MessageChange::Keep } else { MessageChange::Drop }
 //!     }))
 //! };
-//! let model = Recording::new(Scripted::new([Step::text("One."), Step::text("Two.")]));
+//! let model = RecordingModel::new(ScriptedModel::new([Step::text("One."), Step::text("Two.")]));
 //! let agent = Agent::builder(model.clone()).transform(Context, last_only).build()?;
 //! agent.process_request("Count.").await?;
 //! agent.process_request("Go on.").await?;
@@ -347,12 +347,12 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::{Agent, HookCx, hooks::points::{CompactPreChange, CompactPre, CompactPreEvent}};
-//! use cotter_test::{Recording, Scripted, Step};
+//! use cotter_test::{RecordingModel, ScriptedModel, Step};
 //!
 //! let short = |event: &CompactPreEvent| {
 //!     CompactPreChange::Summary(format!("{} messages", event.messages.len()))
 //! };
-//! let model = Recording::new(Scripted::new([Step::text("Hello."), Step::text("Yes.")]));
+//! let model = RecordingModel::new(ScriptedModel::new([Step::text("Hello."), Step::text("Yes.")]));
 //! let agent = Agent::builder(model.clone())
 //!     .transform(CompactPre, short)
 //!     .define_hook("compact", |cx: HookCx| async move { cx.controls.force_compaction().await })
@@ -374,14 +374,14 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::{Agent, HookCx, HookResult, agent::controls::Completion};
-//! use cotter_test::{Recording, Scripted, Step};
+//! use cotter_test::{RecordingModel, ScriptedModel, Step};
 //!
 //! let translate = |cx: HookCx| async move {
 //!     let ask = Completion::new(cx.parsed_text.as_str()).with_system("Translate into English.");
 //!     let english = cx.controls.complete(ask).await?;
 //!     Ok::<_, cotter::agent::controls::ControlError>(HookResult::rewrite(english.text))
 //! };
-//! let model = Recording::new(Scripted::new([Step::text("Where are you going?"), Step::text("Here.")]));
+//! let model = RecordingModel::new(ScriptedModel::new([Step::text("Where are you going?"), Step::text("Here.")]));
 //! let agent = Agent::builder(model.clone()).define_hook("en", translate).build()?;
 //! agent.process_request("/en Quo vadis?").await?;
 //! assert_eq!(model.shown(), "user: Quo vadis?\n--\nuser: Where are you going?\n");
@@ -398,7 +398,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::{Agent, Hook};
-//! use cotter_test::{Recording, Scripted, Step};
+//! use cotter_test::{RecordingModel, ScriptedModel, Step};
 //!
 //! struct House;
 //!
@@ -412,7 +412,7 @@
 //!     }
 //! }
 //!
-//! let model = Recording::new(Scripted::new([Step::text("Gladly.")]));
+//! let model = RecordingModel::new(ScriptedModel::new([Step::text("Gladly.")]));
 //! let agent = Agent::builder(model.clone()).hook(House).build()?;
 //! agent.process_request("  Help me.  ").await?;
 //! assert_eq!(&*model.requests()[0].system, "House rules: be kind.");
@@ -430,9 +430,9 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::Agent;
-//! use cotter_test::{Scripted, Step, transcript};
+//! use cotter_test::{ScriptedModel, Step, transcript};
 //!
-//! let agent = Agent::builder(Scripted::new([Step::text("Tea."), Step::text("Coffee.")])).build()?;
+//! let agent = Agent::builder(ScriptedModel::new([Step::text("Tea."), Step::text("Coffee.")])).build()?;
 //! let session = agent.new_session().await?;
 //! session.prompt("What do I drink?").await?;
 //! session.navigate(None).await?; // Back to the start: the next prompt starts a new branch.
@@ -451,9 +451,9 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::Agent;
-//! use cotter_test::{Scripted, Step};
+//! use cotter_test::{ScriptedModel, Step};
 //!
-//! let agent = Agent::builder(Scripted::new([Step::text("Hello.")])).build()?;
+//! let agent = Agent::builder(ScriptedModel::new([Step::text("Hello.")])).build()?;
 //! let mut run = agent.new_session().await?.prompt("Hello?");
 //! let mut names = vec![];
 //! while let Some(event) = run.next().await {
@@ -474,10 +474,10 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::{Agent, builtin::List, history::ledger};
-//! use cotter_test::{Scripted, Step};
+//! use cotter_test::{ScriptedModel, Step};
 //! use serde_json::json;
 //!
-//! let model = Scripted::new([Step::call("list", json!({})), Step::text("That is all.")]);
+//! let model = ScriptedModel::new([Step::call("list", json!({})), Step::text("That is all.")]);
 //! let agent = Agent::builder(model).tool(List::default()).build()?;
 //! let session = agent.new_session().await?;
 //! session.prompt("What is here?").await?;
@@ -496,10 +496,10 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::{Agent, Verdict, builtin::List, hooks::points::{ToolPreEvent, ToolPre}, named};
-//! use cotter_test::{Scripted, Step, transcript};
+//! use cotter_test::{ScriptedModel, Step, transcript};
 //! use serde_json::json;
 //!
-//! let model = Scripted::new([Step::call("list", json!({})), Step::text("I may not look.")]);
+//! let model = ScriptedModel::new([Step::call("list", json!({})), Step::text("I may not look.")]);
 //! let agent = Agent::builder(model)
 //!     .tool(List::default())
 //!     .on(ToolPre, named("no-looking", |_: &ToolPreEvent| Verdict::block("it is private")))

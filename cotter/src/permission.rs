@@ -14,7 +14,7 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::{Agent, Workspace, builtin::Read};
 //! use cotter::permission::{mode::Mode, rule::{Rule, RuleKind}};
-//! use cotter_test::{Scripted, Step, transcript};
+//! use cotter_test::{ScriptedModel, Step, transcript};
 //! use serde_json::json;
 //!
 //! # let folder = tempfile::tempdir()?;
@@ -24,7 +24,7 @@
 //! let step = Step::call("read", json!({"path": ".env"}))
 //!     .and_call("read", json!({"path": "notes.txt"}))
 //!     .and_call("read", json!({"path": "/etc/passwd"}));
-//! let agent = Agent::builder(Scripted::new([step, Step::text("Tea at four.")]))
+//! let agent = Agent::builder(ScriptedModel::new([step, Step::text("Tea at four.")]))
 //!     .workspace(Workspace::new(project))
 //!     .tool(Read::default())
 //!     .rule(Rule::parse(RuleKind::Deny, "read(.env*)")?)

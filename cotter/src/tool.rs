@@ -9,7 +9,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::{Agent, FnTool, Permit, ToolError, ToolSpec, permission::{Zone, facts::Facts}};
-//! use cotter_test::{Scripted, Step, transcript};
+//! use cotter_test::{ScriptedModel, Step, transcript};
 //! use serde_json::json;
 //!
 //! let spec = ToolSpec::new(
@@ -26,8 +26,8 @@
 //! let step = Step::call("halve", json!({"n": 8}))
 //!     .and_call("halve", json!({"n": 7}))
 //!     .and_call("halve", json!({"n": "x"}));
-//! let agent = Agent::builder(Scripted::new([step, Step::text("4, and two mistakes.")]))
-//!     .tool(halve.parallel().touching(Facts::zone(Zone::Safe)))
+//! let agent = Agent::builder(ScriptedModel::new([step, Step::text("4, and two mistakes.")]))
+//!     .tool(halve.parallel().with_facts(Facts::zone(Zone::Safe)))
 //!     .build()?;
 //! agent.process_request("Halve them.").await?;
 //! let shown = transcript(&agent.main_session().await?);
@@ -62,8 +62,8 @@ pub use crate::tool::permit::Permit;
 /// The future of a running tool.
 pub type ToolFuture<'a> = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send + 'a>>;
 
-/// The future of [`Tool::settled`].
-pub type SettleFuture<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+/// The future of [`Tool::after_hooks`].
+pub type AfterHooksFuture<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// A tool that the model can call.
 ///
@@ -91,7 +91,7 @@ pub trait Tool: Send + Sync + 'static {
 
     /// Called after the hooks at `tool.post` for a call that ran; the hooks may have changed the files it
     /// wrote. Called once per call, and only if there are such hooks. A failure changes nothing.
-    fn settled<'a>(&'a self, ran: &'a ToolPostEvent, cx: &'a Cx) -> SettleFuture<'a> {
+    fn after_hooks<'a>(&'a self, ran: &'a ToolPostEvent, cx: &'a Cx) -> AfterHooksFuture<'a> {
         let _ = (ran, cx);
         Box::pin(ready(()))
     }
@@ -122,7 +122,7 @@ where
     }
 
     /// Declares the facts of every call of this tool.
-    pub fn touching(mut self, facts: Facts) -> Self {
+    pub fn with_facts(mut self, facts: Facts) -> Self {
         self.facts = facts;
         self
     }

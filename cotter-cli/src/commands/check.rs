@@ -18,7 +18,7 @@ use crate::{
     },
     setup::{self, selected_agent::ProfileChecker},
     terminal::{
-        screen::say,
+        screen::print_stdout,
         style::{self, ColorChoice, Style},
     },
     trust::{self, show_path},
@@ -60,7 +60,7 @@ pub(crate) fn files(
             false => summarize(&checked),
         };
     }
-    let exit_code = say(&out);
+    let exit_code = print_stdout(&out);
     let is_rejected = checked.iter().any(|file| file.status == Severity::Rejected);
     Ok(if is_rejected { ExitCode::FAILURE } else { exit_code })
 }

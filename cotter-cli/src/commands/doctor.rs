@@ -37,7 +37,7 @@ use crate::{
     },
     spaces::{SpaceLocation, Spaces},
     terminal::{
-        screen::say,
+        screen::print_stdout,
         style::{ColorChoice, Style, count},
         table::{Page, StyledSpan},
     },
@@ -121,7 +121,7 @@ pub(crate) fn doctor(json: bool, when: ColorChoice) -> Result<ExitCode, CliError
         true => in_json(&sections, broken),
         false => in_text(&sections, Page::on_stdout(when)),
     };
-    let exit_code = say(&redactor().redact(&out));
+    let exit_code = print_stdout(&redactor().redact(&out));
     Ok(if broken > 0 { ExitCode::FAILURE } else { exit_code })
 }
 

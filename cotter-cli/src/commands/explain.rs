@@ -22,7 +22,7 @@ use crate::{
     error::CliError,
     paths, setup,
     terminal::{
-        screen::say,
+        screen::print_stdout,
         style::{ColorChoice, Style},
     },
 };
@@ -69,7 +69,7 @@ fn explain_one(
         true => json_line(&explained) + "\n",
         false => text_of(tool, &input, &explained, Style::on_stdout(when)),
     };
-    let exit_code = say(&shown);
+    let exit_code = print_stdout(&shown);
     Ok(if explained.verdict == "pass" { exit_code } else { ExitCode::from(NOT_PASSED) })
 }
 
@@ -98,7 +98,7 @@ fn explain_batch(file: &Path, hooks: HookMode, shape: &SetupArgs) -> Result<Exit
                 Ok(call) => json_line(&report_call(&agent, hooks, call).await),
                 Err(error) => json!({ "error": error }).to_string(),
             };
-            if say(&(answer + "\n")) != ExitCode::SUCCESS {
+            if print_stdout(&(answer + "\n")) != ExitCode::SUCCESS {
                 return Ok(ExitCode::FAILURE);
             }
         }

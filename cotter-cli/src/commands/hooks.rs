@@ -18,7 +18,7 @@ use crate::{
     error::CliError,
     paths, setup,
     terminal::{
-        screen::say,
+        screen::print_stdout,
         style::{ColorChoice, Style},
         table::{Page, StyledSpan},
     },
@@ -30,12 +30,14 @@ pub(crate) fn list(json: bool, shape: &SetupArgs, when: ColorChoice) -> Result<E
     let mut hooks = joined(agent.hooks());
     hooks.extend(files.switched_off().map(|(owner, hook)| HookRow::switched_off(owner, hook)));
     if json {
-        return Ok(say(&hooks.iter().map(|hook| json_row(hook) + "\n").collect::<String>()));
+        return Ok(print_stdout(
+            &hooks.iter().map(|hook| json_row(hook) + "\n").collect::<String>(),
+        ));
     }
     // Hooks from files come first, because they are what a person looks for.
     hooks.sort_by_key(|hook| matches!(hook.owner.origin, Origin::Kernel | Origin::Embedder));
     let rows: Vec<_> = hooks.iter().map(text_row).collect();
-    Ok(say(&Page::on_stdout(when).rows(&rows)))
+    Ok(print_stdout(&Page::on_stdout(when).rows(&rows)))
 }
 
 /// A hook with all its powers. A hook that may transform a call is also a gate on the changes of others.

@@ -4,7 +4,7 @@
 use std::{fs, io, path::Path, process::ExitCode};
 
 use crate::commands::schema;
-use crate::{error::CliError, paths, terminal::screen::say, trust};
+use crate::{error::CliError, paths, terminal::screen::print_stdout, trust};
 
 /// The files: path, true if executable, contents.
 const STARTER: &[(&str, bool, &str)] = &[
@@ -37,7 +37,7 @@ pub(crate) fn init(folder: Option<&Path>) -> Result<ExitCode, CliError> {
         return Err(CliError::new(format!("cannot create {shown}")).with_cause(cause));
     }
     let files = STARTER.iter().map(|(name, ..)| format!("  {name}\n")).collect::<String>();
-    Ok(say(&format!(
+    Ok(print_stdout(&format!(
         "created {shown}:\n{files}\nNothing in it runs before you trust it: `cotter trust` shows \
          it and asks.\n"
     )))

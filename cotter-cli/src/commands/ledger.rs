@@ -17,7 +17,7 @@ use smol_str::SmolStr;
 
 use crate::{
     error::CliError, models::credentials::redactor, setup::sessions::Sessions,
-    terminal::screen::say,
+    terminal::screen::print_stdout,
 };
 
 /// The number of characters of an input that are shown.
@@ -36,7 +36,7 @@ pub(crate) fn show(typed: Option<&str>) -> Result<ExitCode, CliError> {
     if printer.out.is_empty() {
         printer.out = format!("session {id} has no run yet\n");
     }
-    Ok(say(&printer.out))
+    Ok(print_stdout(&printer.out))
 }
 
 /// `cotter ledger ID verify`.
@@ -55,14 +55,14 @@ pub(crate) fn verify(typed: Option<&str>, head: Option<&str>) -> Result<ExitCode
     let last = hashes.last().map_or("none", String::as_str);
     let plural = if rows == 1 { "row" } else { "rows" };
     let Some(head) = head else {
-        return Ok(say(&format!(
+        return Ok(print_stdout(&format!(
             "{rows} {plural} in order, the last is {last}\n\
              this is order, not proof: who can write the file can write all of it anew\n\
              keep the last hash elsewhere and give it as `--head`\n"
         )));
     };
     match hashes.iter().position(|hash| hash == head) {
-        Some(index) => Ok(say(&format!(
+        Some(index) => Ok(print_stdout(&format!(
             "{rows} {plural} in order, the last is {last}\n\
              the first {} are those that led to {head}\n",
             index + 1

@@ -14,7 +14,7 @@ use crate::{
     paths,
     settings::SettingsFiles,
     terminal::{
-        screen::say,
+        screen::print_stdout,
         style::{ColorChoice, Style},
     },
 };
@@ -37,7 +37,7 @@ pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> 
     if out.is_empty() && !json {
         out = "no servers: add them to your settings, under `mcpServers`\n".into();
     }
-    Ok(say(&out))
+    Ok(print_stdout(&out))
 }
 
 fn json_row(name: &str, pinned: Option<&PinnedServer>) -> String {
@@ -94,12 +94,12 @@ pub(crate) fn accept(server: &str, digest: Option<&str>) -> Result<ExitCode, Cli
             .with_hint("`cotter mcp list` shows the servers")
     })?;
     if pinned.waiting.is_empty() {
-        return Ok(say(&format!("no changes of `{shown}` wait\n")));
+        return Ok(print_stdout(&format!("no changes of `{shown}` wait\n")));
     }
     if let Some(digest) = digest {
         let accepted = Pins::accept(&path, server, digest);
         accepted.map_err(|cause| CliError::new("cannot accept the changes").with_cause(cause))?;
-        return Ok(say(&format!("accepted: {}\n", names(pinned))));
+        return Ok(print_stdout(&format!("accepted: {}\n", names(pinned))));
     }
     let mut out = String::new();
     for (tool, definition) in &pinned.waiting {
@@ -109,7 +109,7 @@ pub(crate) fn accept(server: &str, digest: Option<&str>) -> Result<ExitCode, Cli
         out += &format!("now:    {}\n", text::show_line(&definition.to_json().to_string()));
     }
     out += &format!("\ncotter mcp accept {shown} {}  accepts this\n", pinned.waiting_digest());
-    Ok(say(&out))
+    Ok(print_stdout(&out))
 }
 
 fn names(pinned: &PinnedServer) -> String {

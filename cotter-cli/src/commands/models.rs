@@ -15,7 +15,7 @@ use crate::{
     models::{ChosenModel, Fallback, LOCAL, ProviderSet, UnavailableProvider},
     paths,
     terminal::{
-        screen::say,
+        screen::print_stdout,
         style::{ColorChoice, Style},
     },
 };
@@ -53,7 +53,7 @@ pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> 
     let served = runtime.block_on(provider_set.served_locally());
     runtime.shutdown_background();
     let listing = ModelTable::new(&provider_set, &values, served);
-    Ok(say(&if json { listing.json() } else { listing.text(Style::on_stdout(when)) }))
+    Ok(print_stdout(&if json { listing.json() } else { listing.text(Style::on_stdout(when)) }))
 }
 
 impl ModelTable {

@@ -17,7 +17,7 @@ use crate::{
         selected_agent::{self, ProfileEntry},
     },
     terminal::{
-        screen::say,
+        screen::print_stdout,
         style::{ColorChoice, Style},
         table::{Page, StyledSpan},
     },
@@ -34,12 +34,12 @@ pub(crate) fn list(kind: NameKind, json: bool, when: ColorChoice) -> Result<Exit
     };
     if json {
         let rows = names.iter().map(json_row).chain(profiles.iter().map(profile_json));
-        return Ok(say(&rows.map(|row| row + "\n").collect::<String>()));
+        return Ok(print_stdout(&rows.map(|row| row + "\n").collect::<String>()));
     }
     let mark = if kind == NameKind::Subagent { '@' } else { '/' };
     let rows = names.iter().map(|info| text_row(info, mark));
     let rows: Vec<_> = rows.chain(profiles.iter().map(profile_row)).collect();
-    Ok(say(&Page::on_stdout(when).rows(&rows)))
+    Ok(print_stdout(&Page::on_stdout(when).rows(&rows)))
 }
 
 /// Renders the row of a profile. The model cannot call a profile; `--agent` runs it.

@@ -13,7 +13,7 @@ use crate::{
     settings::{SettingsFiles, edit},
     setup,
     terminal::{
-        screen::say,
+        screen::print_stdout,
         style::{ColorChoice, Style},
         table::{Page, StyledSpan},
     },
@@ -30,7 +30,7 @@ pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> 
             json!({"kind": kind.as_str(), "rule": written.text, "origin": origin, "at": at})
                 .to_string()
         };
-        return Ok(say(&rules.iter().map(|rule| row(rule) + "\n").collect::<String>()));
+        return Ok(print_stdout(&rules.iter().map(|rule| row(rule) + "\n").collect::<String>()));
     }
     let agent = setup::build_preview(workspace, &SetupArgs::default())?;
     let page = Page::on_stdout(when);
@@ -50,7 +50,7 @@ pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> 
     if rules.is_empty() {
         out += "no rules: zones decide\n";
     }
-    Ok(say(&out))
+    Ok(print_stdout(&out))
 }
 
 /// `cotter permissions revoke RULE`.
@@ -65,7 +65,7 @@ pub(crate) fn revoke(rule: &str) -> Result<ExitCode, CliError> {
     if mine.iter().any(|row| named(&row)) {
         let path = edit::revoke(rule)?;
         let shown = text::show_line(rule);
-        return Ok(say(&format!("{shown} is no longer allowed ({})\n", path.display())));
+        return Ok(print_stdout(&format!("{shown} is no longer allowed ({})\n", path.display())));
     }
     let shown = text::show_line(rule).into_owned();
     if let Some((_, written, origin)) = others.iter().find(|row| named(row)) {

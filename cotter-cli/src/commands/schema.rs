@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use cotter::text;
 
-use crate::{error::CliError, terminal::screen::say};
+use crate::{error::CliError, terminal::screen::print_stdout};
 
 /// The schema of a project's settings.
 pub(crate) const PROJECT_SETTINGS: &str =
@@ -37,10 +37,10 @@ const SCHEMAS: &[(&str, &str, &str)] = &[
 pub(crate) fn schema(name: Option<&str>) -> Result<ExitCode, CliError> {
     let Some(name) = name else {
         let line = |(name, of, _): &(&str, &str, &str)| format!("{name:<16}  {of}\n");
-        return Ok(say(&SCHEMAS.iter().map(line).collect::<String>()));
+        return Ok(print_stdout(&SCHEMAS.iter().map(line).collect::<String>()));
     };
     match SCHEMAS.iter().find(|(known, ..)| *known == name) {
-        Some((.., schema)) => Ok(say(schema)),
+        Some((.., schema)) => Ok(print_stdout(schema)),
         None => {
             let failure =
                 CliError::usage(format!("there is no schema `{}`", text::show_line(name)));

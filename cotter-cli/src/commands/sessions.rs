@@ -18,7 +18,7 @@ use crate::{
     models::credentials::redactor,
     setup::sessions::Sessions,
     terminal::{
-        screen::say,
+        screen::print_stdout,
         style::{ColorChoice, Style},
     },
 };
@@ -28,7 +28,7 @@ pub(crate) fn list(json: bool) -> Result<ExitCode, CliError> {
     let all = Sessions::open()?.store.list()?;
     let redactor = redactor();
     let line = if json { json_row } else { text_row };
-    Ok(say(&all.iter().map(|session| line(session, &redactor) + "\n").collect::<String>()))
+    Ok(print_stdout(&all.iter().map(|session| line(session, &redactor) + "\n").collect::<String>()))
 }
 
 /// `cotter sessions show`.
@@ -41,7 +41,7 @@ pub(crate) fn show(typed: &str, json: bool, when: ColorChoice) -> Result<ExitCod
     if json {
         let line =
             |entry: &Entry| redactor.redact(&entry.to_json().to_string()).into_owned() + "\n";
-        return Ok(say(&path.iter().map(|entry| line(entry)).collect::<String>()));
+        return Ok(print_stdout(&path.iter().map(|entry| line(entry)).collect::<String>()));
     }
     let style = Style::on_stdout(when);
     let mut out = String::new();
@@ -58,7 +58,7 @@ pub(crate) fn show(typed: &str, json: bool, when: ColorChoice) -> Result<ExitCod
     for diagnostic in &loaded.diagnostics {
         Style::on_stderr(when).warn(&format!("line {diagnostic}"));
     }
-    Ok(say(&out))
+    Ok(print_stdout(&out))
 }
 
 fn text_row(session: &SessionSummary, redactor: &Redactor) -> String {

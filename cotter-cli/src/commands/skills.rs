@@ -18,7 +18,7 @@ use crate::{
     error::CliError,
     paths, setup,
     terminal::{
-        screen::say,
+        screen::print_stdout,
         style::{ColorChoice, Style},
         table::Page,
     },
@@ -32,16 +32,15 @@ fn agent() -> Result<Agent, CliError> {
 pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
     let skills = agent()?.skills();
     if json {
-        return Ok(say(&skills
-            .iter()
-            .map(|skill| format!("{}\n", row(skill)))
-            .collect::<String>()));
+        return Ok(print_stdout(
+            &skills.iter().map(|skill| format!("{}\n", row(skill))).collect::<String>(),
+        ));
     }
     let row = |skill: &SkillInfo| {
         let SkillInfo { name, description, owner, shadowed_by, .. } = skill;
         named_row(&format!("/{name}"), description, owner, shadowed_by.as_ref())
     };
-    Ok(say(&Page::on_stdout(when).rows(&skills.iter().map(row).collect::<Vec<_>>())))
+    Ok(print_stdout(&Page::on_stdout(when).rows(&skills.iter().map(row).collect::<Vec<_>>())))
 }
 
 /// `cotter skills show NAME`.
@@ -61,7 +60,7 @@ pub(crate) fn show(name: &str, json: bool, when: ColorChoice) -> Result<ExitCode
     if json {
         let mut row = row(&skill);
         row["text"] = text.into();
-        return Ok(say(&format!("{row}\n")));
+        return Ok(print_stdout(&format!("{row}\n")));
     }
     let style = Style::on_stdout(when);
     let mut shown = format!("{}\n", style.strong(&format!("/{}", skill.name)));
@@ -84,7 +83,7 @@ pub(crate) fn show(name: &str, json: bool, when: ColorChoice) -> Result<ExitCode
     add_line("triggers", triggers.join(", "));
     add_line("agents", skill.agents.join(", "));
     add_line("tags", skill.tags.join(", "));
-    Ok(say(&format!("{shown}\n{}\n", text::show(&text))))
+    Ok(print_stdout(&format!("{shown}\n{}\n", text::show(&text))))
 }
 
 /// `cotter skills match TEXT`.
@@ -105,9 +104,9 @@ pub(crate) fn matching(task: &str, json: bool, when: ColorChoice) -> Result<Exit
         format!("{}  {verdict}: {}\n", style.strong(&format!("/{name}")), text::show_line(&why))
     };
     if all.is_empty() && !json {
-        return Ok(say("no skill has triggers\n"));
+        return Ok(print_stdout("no skill has triggers\n"));
     }
-    Ok(say(&all.iter().map(line).collect::<String>()))
+    Ok(print_stdout(&all.iter().map(line).collect::<String>()))
 }
 
 fn why(skill_match: &SkillMatch, agent: &str) -> String {

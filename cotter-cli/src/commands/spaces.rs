@@ -27,7 +27,7 @@ use crate::{
     },
     terminal::{
         Terminal,
-        screen::{Screen, say},
+        screen::{Screen, print_stdout},
         style::{ColorChoice, Style},
     },
     trust::{self, show_path},
@@ -174,7 +174,7 @@ fn add(
     store_answer(&answer, &snapshot, &store, rewrite)?;
     let done =
         UpdateReport::new(&answer, &snapshot, describe_installed(&id, &folder, "is installed")?);
-    let exit_code = say(&done.text);
+    let exit_code = print_stdout(&done.text);
     done.open_error.map_or(Ok(exit_code), Err)
 }
 
@@ -281,14 +281,14 @@ fn update(id: Option<&str>, rewrite: bool, when: ColorChoice) -> Result<ExitCode
         }
     }
     if entries.is_empty() {
-        return Ok(say("there are no spaces to update\n"));
+        return Ok(print_stdout("there are no spaces to update\n"));
     }
     let mut failed = None;
     for entry in entries {
         let id = entry.id.clone();
         let failure = match update_one(&space_store, entry, rewrite, when) {
             Ok(UpdateReport { text, open_error }) => {
-                say(&text);
+                print_stdout(&text);
                 open_error
             }
             Err(failure) => Some(failure.wrap_in(format!("space `{id}` is unchanged"))),
@@ -395,7 +395,7 @@ fn remove(id: &str) -> Result<ExitCode, CliError> {
     space_store.set(id, None)?;
     space_store.remove_space(id)?;
     let more = if untrusted { ", and is no longer trusted" } else { "" };
-    Ok(say(&format!("space `{id}` is removed{more}\n")))
+    Ok(print_stdout(&format!("space `{id}` is removed{more}\n")))
 }
 
 fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
@@ -413,8 +413,8 @@ fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
     });
     let out: String = rows.collect();
     match out.is_empty() && !json {
-        true => Ok(say("there are no spaces\n")),
-        false => Ok(say(&out)),
+        true => Ok(print_stdout("there are no spaces\n")),
+        false => Ok(print_stdout(&out)),
     }
 }
 
@@ -499,7 +499,7 @@ fn new(id: &str) -> Result<ExitCode, CliError> {
         return Err(CliError::new(format!("cannot create {id}")).with_cause(cause));
     }
     let files = STARTER.iter().map(|(name, ..)| format!("  {id}/{name}\n")).collect::<String>();
-    Ok(say(&format!(
+    Ok(print_stdout(&format!(
         "{files}\n`cotter spaces check {id}` checks it, `cotter spaces add {id}` adds it.\n"
     )))
 }

@@ -18,7 +18,7 @@ use crate::{
     error::CliError,
     paths, spaces,
     terminal::{
-        screen::say,
+        screen::print_stdout,
         style::{ColorChoice, Style},
     },
     trust::{self, show_path},
@@ -53,7 +53,7 @@ fn print(path: Option<&Path>, with_texts: bool) -> Result<ExitCode, CliError> {
     }
     match views.is_empty() {
         true => Ok(say_nothing_found()),
-        false => Ok(say(&views.join("\n"))),
+        false => Ok(print_stdout(&views.join("\n"))),
     }
 }
 
@@ -85,13 +85,13 @@ async fn ask_each(
         if let TrustState::Trusted { grants: given, .. } = &state
             && given.rewrite >= grants.rewrite
         {
-            say(&format!("{source} is trusted already\n"));
+            print_stdout(&format!("{source} is trusted already\n"));
             continue;
         }
         let answer = trust::ask(store, snapshot, state, grants, &terminal).await?;
         match answer {
             TrustState::Trusted { grants: given, .. } if given == grants => {
-                say(&format!("{source} is trusted\n"));
+                print_stdout(&format!("{source} is trusted\n"));
             }
             _ => refused += 1,
         }
@@ -124,8 +124,8 @@ fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
     };
     let out: String = records.iter().map(row).collect();
     match out.is_empty() && !json {
-        true => Ok(say("nothing is trusted\n")),
-        false => Ok(say(&out)),
+        true => Ok(print_stdout("nothing is trusted\n")),
+        false => Ok(print_stdout(&out)),
     }
 }
 
@@ -142,7 +142,7 @@ pub(crate) fn untrust(path: Option<&Path>) -> Result<ExitCode, CliError> {
     match out.is_empty() {
         true => Err(CliError::new("nothing here is trusted")
             .with_hint("`cotter trust --list` shows everything that is trusted")),
-        false => Ok(say(&out)),
+        false => Ok(print_stdout(&out)),
     }
 }
 
@@ -190,6 +190,8 @@ impl TrustTargets {
 }
 
 fn say_nothing_found() -> ExitCode {
-    say("nothing here needs trust: there is no `.cotter`, `.claude` or `.agents` folder with \
-         files, nor `.mcp.json`\n")
+    print_stdout(
+        "nothing here needs trust: there is no `.cotter`, `.claude` or `.agents` folder with \
+         files, nor `.mcp.json`\n",
+    )
 }

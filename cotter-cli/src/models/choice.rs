@@ -16,7 +16,7 @@ use cotter::{
     text::redact::Redactor,
 };
 use cotter_models::{Providers, Recorder};
-use cotter_test::Scripted;
+use cotter_test::ScriptedModel;
 use futures_util::stream;
 use smol_str::SmolStr;
 
@@ -215,5 +215,5 @@ fn script(path: &Path) -> Result<Arc<dyn Model>, CliError> {
     let bytes = fs::read(path).map_err(|cause| {
         CliError::new(format!("cannot read the script {shown}")).with_cause(cause)
     })?;
-    Ok(Arc::new(Scripted::parse(&shown, &bytes)?))
+    Ok(Arc::new(ScriptedModel::parse(&shown, &bytes)?))
 }

@@ -22,8 +22,8 @@ pub(crate) struct FileReport {
 const MAX_LISTED: usize = 5;
 
 /// Returns the lines to print at a start.
-pub(crate) fn in_short(reports: &[FileReport]) -> Vec<String> {
-    reports.iter().flat_map(FileReport::in_short).collect()
+pub(crate) fn summary_lines(reports: &[FileReport]) -> Vec<String> {
+    reports.iter().flat_map(FileReport::summary_lines).collect()
 }
 
 impl FileReport {
@@ -40,7 +40,7 @@ impl FileReport {
     }
 
     /// Lists unused files one by one and the rest as numbers. Notes alone print nothing.
-    fn in_short(&self) -> Vec<String> {
+    fn summary_lines(&self) -> Vec<String> {
         let of = |wanted: &[Severity]| {
             let all = self.diagnostics.iter();
             all.filter(|diagnostic| wanted.contains(&diagnostic.severity)).collect::<Vec<_>>()
@@ -83,7 +83,7 @@ mod tests {
             (0..*number).map(of)
         });
         let report = FileReport::new(Path::new("home/.claude"), diagnostics.collect());
-        expected.assert_eq(&in_short(&[report]).join("\n"));
+        expected.assert_eq(&summary_lines(&[report]).join("\n"));
     }
 
     #[test]

@@ -64,7 +64,7 @@ impl<'a> PendingLoad<'a> {
             owners: vec![],
             messages: vec![],
             reports: vec![],
-            change: RegistryChange::new().of_files(),
+            change: RegistryChange::new().caused_by_files(),
             before: before.to_vec(),
             disabled_hooks: operator_switches::read_disabled_hooks()?,
             is_agreed: Box::new(is_agreed),
@@ -114,7 +114,7 @@ impl<'a> PendingLoad<'a> {
 
     /// Returns the messages to print at a start.
     pub(crate) fn start_messages(&self) -> Vec<String> {
-        self.messages.iter().cloned().chain(file_report::in_short(&self.reports)).collect()
+        self.messages.iter().cloned().chain(file_report::summary_lines(&self.reports)).collect()
     }
 
     /// Unloads the owners that were loaded before and are gone now.

@@ -228,7 +228,7 @@ impl Reloader {
                 && has_lost_trust(owner, &trust_sources)
         };
         let (gone, kept): (Vec<_>, Vec<_>) = self.owners.iter().cloned().partition(is_gone);
-        let mut change = RegistryChange::new().of_files();
+        let mut change = RegistryChange::new().caused_by_files();
         gone.iter().for_each(|owner| _ = change.load_agreed(owner.clone(), |_| {}));
         // A change that only unloads cannot fail for the contents of a file.
         if !gone.is_empty() && self.agent.apply(change).is_ok() {

@@ -59,7 +59,7 @@ pub(crate) fn runner(values: &MergedSettings) -> Result<Runner, CliError> {
 pub(crate) fn hooks(runner: &Runner, redactor: Redactor) -> Result<HookRunner, CliError> {
     let webhooks = OperatorSwitches::read()?.webhooks;
     let hooks = HookRunner::new(runner.clone(), env::vars_os());
-    Ok(hooks.with_posts(Webhooks::clone(&webhooks), redactor))
+    Ok(hooks.with_webhooks(Webhooks::clone(&webhooks), redactor))
 }
 
 /// Returns the tools of MCP servers. Servers without stored definitions are started; errors of a server go to

@@ -7,7 +7,7 @@ use cotter_files::{
     command_hook::{ProcessOutput, ProcessSpec, ResidentProcess},
     trust::snapshot::Snapshot,
 };
-use cotter_test::Scripted;
+use cotter_test::ScriptedModel;
 
 use crate::spaces::*;
 
@@ -82,7 +82,7 @@ async fn c14_s2_session_loads_switches_and_unloads_a_space() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().canonicalize().unwrap();
     let spaces = spaces(&root);
-    let builder = Agent::builder(Scripted::new([])).workspace(Workspace::new(&root));
+    let builder = Agent::builder(ScriptedModel::new([])).workspace(Workspace::new(&root));
     let agent = builder.extend(|unit| spaces.command(unit)).build().unwrap();
     let before = registered(&agent);
     let session = agent.new_session().await.unwrap();

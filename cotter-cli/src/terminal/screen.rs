@@ -154,7 +154,7 @@ pub(crate) fn warn(message: impl Display) {
 }
 
 /// Writes to standard output. A closed pipe is no error.
-pub(crate) fn say(text: &str) -> ExitCode {
+pub(crate) fn print_stdout(text: &str) -> ExitCode {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => ExitCode::SUCCESS,

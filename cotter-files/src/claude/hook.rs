@@ -81,7 +81,7 @@ pub(crate) fn register(
         }
         let external_hook = Arc::new(ClaudeHookRef(claude_hook.clone()));
         match index {
-            0 => _ = unit.outside(point, spec, external_hook),
+            0 => _ = unit.register_external(point, spec, external_hook),
             _ => host::register_another_point(unit, point, spec, external_hook),
         }
     }

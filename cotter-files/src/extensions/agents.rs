@@ -117,7 +117,7 @@ fn agent(
     let mut limits = AgentLimitReader { found, fields: &fields, diagnostics: &mut warnings };
     config.tools = limits.tools().map_err(to_diagnostic)?;
     config.without_tools = limits.without_tools().map_err(to_diagnostic)?;
-    config.looks_only = limits.looks_only().map_err(to_diagnostic)?;
+    config.is_read_only = limits.is_read_only().map_err(to_diagnostic)?;
     let skills = limits.read_list("skills").map_err(to_diagnostic)?;
     config.skills = skills.into_iter().map(SmolStr::from).collect();
     if let Some(mode) = text_of("mode")? {
@@ -219,7 +219,7 @@ impl AgentLimitReader<'_> {
     }
 
     /// True if the agent only reads. A mode that would permit more than the caller's mode has no effect.
-    fn looks_only(&mut self) -> Result<bool, FieldError> {
+    fn is_read_only(&mut self) -> Result<bool, FieldError> {
         let line = self.fields.get("permissionMode").map_or(1, |field| field.line);
         match self.fields.text("permissionMode")? {
             Some("plan") => Ok(true),

@@ -62,7 +62,7 @@ impl Action {
             ActionKind::Approve | ActionKind::Command(_) => return,
         };
         let spec = ExternalHookSpec { definition, ..self.spec(Some(Power::Observe)) };
-        unit.outside(self.point, spec, hook);
+        unit.register_external(self.point, spec, hook);
     }
 
     fn spec(&self, power: Option<Power>) -> ExternalHookSpec {

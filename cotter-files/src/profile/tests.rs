@@ -524,7 +524,7 @@ fn l15_profile_configures_the_agent() {
                 "mcp__*",
             ],
             without_tools: [],
-            looks_only: false,
+            is_read_only: false,
             skills: [
                 "style",
             ],

@@ -10,7 +10,7 @@ use cotter_files::{
     },
     document::Document,
 };
-use cotter_test::{Diary, Scripted, Step, fresh, nap, transcript, working_agent};
+use cotter_test::{Diary, ScriptedModel, Step, fresh, nap, transcript, working_agent};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
@@ -176,7 +176,7 @@ async fn s4_s23_resident_hook_gets_the_question_id_besides_the_line_id() {
 async fn s23_resident_hook_is_asked_one_question_at_a_time() {
     let diary = Diary::default();
     let calls = Step::call("nap", json!({})).and_call("nap", json!({})).and_call("nap", json!({}));
-    let agent = Agent::builder(Scripted::new([calls, Step::text("done")]))
+    let agent = Agent::builder(ScriptedModel::new([calls, Step::text("done")]))
         .workspace(Workspace::new(Path::new("/project")))
         .tool(nap(&diary))
         .build()

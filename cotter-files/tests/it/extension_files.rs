@@ -16,7 +16,7 @@ use cotter_files::{
     check::{self, CheckedFile},
     extensions::{self, Diagnostic, FileKind, LoadContext, LoadedFolder, TakenNames, memory},
 };
-use cotter_test::{Recording, Scripted, Step, ending, fresh};
+use cotter_test::{RecordingModel, ScriptedModel, Step, ending, fresh};
 use expect_test::{Expect, expect};
 use serde_json::json;
 use tempfile::TempDir;
@@ -92,7 +92,7 @@ fn shown(folder: &TempDir, loaded: &LoadedFolder) -> String {
 
 /// Shows the tools that an agent must not have.
 fn narrowed(config: &cotter::AgentConfig) -> String {
-    let looks = if config.looks_only { " only looks" } else { "" };
+    let looks = if config.is_read_only { " only looks" } else { "" };
     format!("without {:?}{looks}", config.without_tools)
 }
 
@@ -363,7 +363,7 @@ fn with_files(
     let work = |permit: Permit| async move {
         Ok(ToolOutput::from(format!("<ran {}> $1 {{{{mode}}}}", permit.input()["command"])))
     };
-    let bash = FnTool::new(bash, work).touching(Facts::zone(Zone::Safe));
+    let bash = FnTool::new(bash, work).with_facts(Facts::zone(Zone::Safe));
     let agent = builder.tool(bash).workspace(Workspace::new(&project)).build().unwrap();
     let loaded = extensions::load(folder.path(), loading);
     let owner = Owner::new(loading.origin.clone(), "files");
@@ -389,7 +389,7 @@ const TEXTS: [(&str, &str); 5] = [
 /// Checks the requests that the model gets for some prompts, with the files of a folder.
 async fn check_requests(loading: LoadContext, prompts: &[&str], expected: Expect) {
     let folder = tree(&TEXTS);
-    let model = Recording::new(Scripted::new(prompts.iter().map(|_| Step::text("ok"))));
+    let model = RecordingModel::new(ScriptedModel::new(prompts.iter().map(|_| Step::text("ok"))));
     let (agent, diagnostics) = with_files(Agent::builder(model.clone()), &folder, &loading);
     assert_eq!(diagnostics, []);
     let session = fresh(&agent).await;
@@ -519,7 +519,7 @@ async fn s8_untrusted_folder_shadows_nothing_and_no_folder_shadows_a_command() {
     };
     let build = |loading: &LoadContext| {
         let folder = tree(&files);
-        let builder = Agent::builder(Scripted::new([]))
+        let builder = Agent::builder(ScriptedModel::new([]))
             .define_skill(Skill::text("a", "ours"))
             .define_command(cotter::Command::new("b", |_| async {}))
             .define_mention(cotter::Subagent::agent(cotter::AgentConfig::new("c")));
@@ -726,7 +726,7 @@ fn c13_memory_imports_are_limited_in_depth_and_size() {
 async fn c13_memory_files_are_sections_of_the_system_prompt() {
     let folder = tree(&[("AGENTS.md", "Be kind.")]);
     let root: PathBuf = folder.path().canonicalize().unwrap();
-    let model = Recording::new(Scripted::new([Step::text("ok")]));
+    let model = RecordingModel::new(ScriptedModel::new([Step::text("ok")]));
     let memory = memory::load(&Workspace::new(&root), None, &|_| true);
     let builder = Agent::builder(model.clone()).system_prompt("BASE");
     let agent = builder.extend(|unit| memory.register(unit)).build().unwrap();
@@ -744,7 +744,7 @@ async fn c13_memory_files_are_sections_of_the_system_prompt() {
 #[tokio::test]
 async fn c13_skill_file_replaces_a_builtin_skill() {
     let steps = [Step::call("invoke_skill", json!({"name": "review-change"})), Step::text("ok")];
-    let model = Recording::new(Scripted::new(steps));
+    let model = RecordingModel::new(ScriptedModel::new(steps));
     let folder = tree(&[("skills/write-skill/SKILL.md", "---\ndescription: Mine.\n---\nMine.")]);
     let builder = Agent::builder(model.clone()).extend(cotter::builtin::skills);
     let (agent, diagnostics) = with_files(builder, &folder, &LoadContext::trusted(Origin::User));
@@ -765,7 +765,7 @@ async fn c13_skill_file_replaces_a_builtin_skill() {
 fn g14_full_skill_list_keeps_descriptions_of_the_nearest_origin() {
     let skill =
         |name: String| Skill::text(name, "x").expose_to_agent().description("d".repeat(3000));
-    let agent = Agent::builder(Scripted::new([])).build().unwrap();
+    let agent = Agent::builder(ScriptedModel::new([])).build().unwrap();
     let far = |unit: &mut cotter::Registry| {
         (1..=3).for_each(|n| _ = unit.define_skill(skill(format!("far{n}"))));
     };

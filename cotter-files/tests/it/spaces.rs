@@ -27,7 +27,7 @@ use cotter_files::{
     command_hook::{HookHost, ProcessExit, ProcessOutput, ProcessSpec, ResidentProcess},
     space::{self, Space},
 };
-use cotter_test::{Diary, Recording, Scripted, Step, spec};
+use cotter_test::{Diary, RecordingModel, ScriptedModel, Step, spec};
 use expect_test::expect;
 use serde_json::json;
 use tempfile::TempDir;
@@ -93,13 +93,13 @@ fn starts(diary: &Diary, says: &'static str) -> Arc<dyn HookHost> {
 }
 
 /// Creates an agent with registrations of each kind, some with the names that the space uses.
-fn agent(steps: impl IntoIterator<Item = Step>) -> (Agent, Recording<Scripted>) {
-    let model = Recording::new(Scripted::new(steps));
+fn agent(steps: impl IntoIterator<Item = Step>) -> (Agent, RecordingModel<ScriptedModel>) {
+    let model = RecordingModel::new(ScriptedModel::new(steps));
     let write = FnTool::new(spec("write"), |permit| async move {
         Ok(format!("written {}", permit.input()["path"]).into())
     });
     let agent = Agent::builder(model.clone())
-        .tool(write.touching(Facts::zone(Zone::Safe)))
+        .tool(write.with_facts(Facts::zone(Zone::Safe)))
         .on(ToolPre, named("pre-write", |_: &ToolPreEvent| Verdict::Pass))
         .define_skill(Skill::new("docker-deploy", |_| async { Ok("ours".into()) }))
         .define_command(Command::new("own", |_: CommandCx| async { CommandResult::Nothing }))
@@ -192,7 +192,7 @@ async fn c14_space_is_loaded_and_unloaded_during_a_run() {
         }
         async { Ok("turned".into()) }
     });
-    agent.tool(turning.touching(Facts::zone(Zone::Safe))).unwrap();
+    agent.tool(turning.with_facts(Facts::zone(Zone::Safe))).unwrap();
     let with_tool = registered(&agent);
     let session = agent.new_session().await.unwrap();
     session.prompt("go").reply().await.unwrap();

@@ -676,7 +676,7 @@ async fn check_marks(request: Request, expected: Expect) {
 }
 
 fn note(text: &str) -> Message {
-    Message::User(UserMessage::marked(Content::Text(text.into()), UserMessageKind::Note))
+    Message::User(UserMessage::with_kind(Content::Text(text.into()), UserMessageKind::Note))
 }
 
 #[tokio::test]

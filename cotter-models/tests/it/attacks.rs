@@ -27,7 +27,7 @@ use crate::kit::{
 
 /// One model per dialect and flavour. Nothing is sent to them.
 fn models() -> Vec<HttpModel> {
-    let ready = |name: &str| Provider::ready(name).expect("it is known");
+    let ready = |name: &str| Provider::built_in(name).expect("it is known");
     let thinks_aloud = Provider::new("deep", Speaks::OpenAiChat, "https://api.deepseek.com");
     let lab = Provider::new("lab", Speaks::OpenAiChat, "http://127.0.0.1:1/v1");
     let all = [

@@ -161,9 +161,9 @@ fn settings(model: &HttpModel, request: &Request) -> String {
 /// Models of all kinds of servers.
 fn models() -> Vec<HttpModel> {
     let ready = |provider: &str, name: &str| {
-        Provider::ready(provider).expect("it is known").model(name, &Http::new())
+        Provider::built_in(provider).expect("it is known").model(name, &Http::new())
     };
-    let elsewhere = Provider::ready("openai").expect("it is known").with_base_url(LAB);
+    let elsewhere = Provider::built_in("openai").expect("it is known").with_base_url(LAB);
     vec![
         ready("openai", "gpt-4o"),
         ready("openai", "gpt-5"),
@@ -921,7 +921,7 @@ fn agent(model: HttpModel) -> Agent {
         let tool = FnTool::new(spec, |permit: Permit| async move {
             Ok(ToolOutput::from(format!("seen: {}", permit.input())))
         });
-        tool.touching(Facts::zone(Zone::Safe))
+        tool.with_facts(Facts::zone(Zone::Safe))
     };
     let builder = Agent::builder(model).tool(tool("weather")).tool(tool("add"));
     builder.tool(tool("multiply")).tool(tool("now")).build().expect("the tools are good")

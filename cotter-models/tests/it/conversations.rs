@@ -143,7 +143,7 @@ fn messages(turns: &[Turn], model: &HttpModel, thoughts: &[AssistantPart]) -> Ve
         all.push(match turn {
             Turn::User(content) => Message::User(UserMessage::new(content.clone())),
             Turn::Note => {
-                Message::User(UserMessage::marked("A note.".into(), UserMessageKind::Note))
+                Message::User(UserMessage::with_kind("A note.".into(), UserMessageKind::Note))
             }
             Turn::Reply { is_own, pieces } => {
                 let name = if *is_own { model.name().as_str() } else { "else/where" };

@@ -315,7 +315,7 @@ async fn tools_of_any_name_can_be_called() {
         });
         let spec = ToolSpec::new("notes.add", "Notes it.", json!({"type": "object"}));
         let tool = FnTool::new(spec, |_| async { Ok("It is noted.".into()) });
-        let builder = agent_of(model_at(&provider)).tool(tool.touching(Facts::zone(Zone::Safe)));
+        let builder = agent_of(model_at(&provider)).tool(tool.with_facts(Facts::zone(Zone::Safe)));
         let session = session_of(builder).await;
         session.prompt("Note it.").await.expect("it runs");
         alike.add(&provider, transcript_without_thinking(&session));
@@ -548,7 +548,7 @@ async fn long_run_never_breaks_the_prefix() {
 async fn broken_prefix_is_detected() {
     let hurries = |build: &ContextEvent| {
         let words = format!("Go, {} of them, step by step.", build.messages.len());
-        ContextChange::Messages(build.messages.each(|_, message| match message {
+        ContextChange::Messages(build.messages.map_messages(|_, message| match message {
             Message::User(_) => MessageChange::Replace(Message::user(words.as_str())),
             _ => MessageChange::Keep,
         }))

@@ -28,8 +28,8 @@ pub(crate) const KEY: &str = "plain words of a local lab";
 /// no thinking there.
 pub(crate) fn provider_at(local: &LocalProvider) -> Provider {
     let provider = match local.dialect() {
-        Dialect::AnthropicMessages => Provider::ready("anthropic").expect("it is known"),
-        Dialect::OpenAiResponses => Provider::ready("openai-responses").expect("it is known"),
+        Dialect::AnthropicMessages => Provider::built_in("anthropic").expect("it is known"),
+        Dialect::OpenAiResponses => Provider::built_in("openai-responses").expect("it is known"),
         _ => Provider::new("lab", Speaks::OpenAiChat, ""),
     };
     provider.with_base_url(local.url()).with_key(ApiKey::new(KEY))
@@ -66,8 +66,8 @@ pub(crate) fn agent_of(model: impl Model) -> AgentBuilder {
     let safe = Facts::zone(Zone::Safe);
     Agent::builder(model)
         .system_prompt("Be brief.")
-        .tool(says.parallel().touching(safe.clone()))
-        .tool(shows.parallel().touching(safe))
+        .tool(says.parallel().with_facts(safe.clone()))
+        .tool(shows.parallel().with_facts(safe))
 }
 
 pub(crate) fn request(messages: impl IntoIterator<Item = Message>) -> Request {

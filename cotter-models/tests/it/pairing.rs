@@ -11,7 +11,7 @@ use cotter::{
     model::{Model, Request},
 };
 use cotter_models::{ApiKey, Http, HttpModel, Provider, Speaks};
-use cotter_test::{Answer, Dialect, LocalProvider, Scripted, Step};
+use cotter_test::{Answer, Dialect, LocalProvider, ScriptedModel, Step};
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ use crate::kit::{
 
 /// One model per dialect. Nothing is sent.
 fn models() -> [HttpModel; 3] {
-    let ready = |name: &str| Provider::ready(name).expect("it is known");
+    let ready = |name: &str| Provider::built_in(name).expect("it is known");
     let chat = Provider::new("lab", Speaks::OpenAiChat, "http://127.0.0.1:9/v1");
     let (http, key) = (Http::new(), || ApiKey::new("key"));
     [
@@ -450,7 +450,7 @@ async fn damaged_session_is_sent_with_all_results() {
             echo("three"),
             Step::text("Well."),
         ];
-        let agent = agent_of(Scripted::new(script)).store(store()).build().expect("it builds");
+        let agent = agent_of(ScriptedModel::new(script)).store(store()).build().expect("it builds");
         let session = agent.new_session().await.expect("it is stored");
         for prompt in ["Go.", "Again."] {
             session.prompt(prompt).await.expect("it goes well");

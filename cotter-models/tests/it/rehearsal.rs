@@ -212,7 +212,7 @@ async fn a_prefixed_subagent_tool_is_found() {
     let tool = FnTool::new(spec, |permit: cotter::Permit| async move {
         Ok(ToolOutput::from(format!("asked with {}", permit.input())))
     });
-    let tool = tool.touching(Facts::zone(Zone::Safe));
+    let tool = tool.with_facts(Facts::zone(Zone::Safe));
     let agent = Agent::builder(Rehearsal::new()).tool(tool).build().expect("the tool is good");
     let reply = agent.process_request("ask @reviewer: is it good?").await.expect("it runs");
     expect![[r#"

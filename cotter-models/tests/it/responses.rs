@@ -49,7 +49,7 @@ impl Line {
     }
 
     fn model(&self, model: &str) -> HttpModel {
-        let provider = Provider::ready("openai-responses").expect("it is known");
+        let provider = Provider::built_in("openai-responses").expect("it is known");
         let provider = provider.with_base_url(&self.url).with_key(ApiKey::new("key"));
         provider.model(model, &Http::new())
     }
@@ -84,7 +84,7 @@ fn fixture(name: &str) -> String {
 }
 
 fn model(name: &str) -> HttpModel {
-    Provider::ready("openai-responses").expect("it is known").model(name, &Http::new())
+    Provider::built_in("openai-responses").expect("it is known").model(name, &Http::new())
 }
 
 fn request(messages: impl IntoIterator<Item = Message>) -> Request {
@@ -795,7 +795,7 @@ async fn agent_sends_encrypted_thoughts_back() {
     let spec = ToolSpec::new("read", "Reads a file.", json!({"type": "object"}));
     let read = FnTool::new(spec, |_: Permit| async { Ok(ToolOutput::from("hello")) });
     let agent = Agent::builder(line.model("gpt-6.1-sol"))
-        .tool(read.touching(Facts::zone(Zone::Safe)))
+        .tool(read.with_facts(Facts::zone(Zone::Safe)))
         .build()
         .expect("the tool is good");
     let session = agent.main_session().await.expect("a session is made");

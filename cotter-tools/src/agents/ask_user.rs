@@ -9,12 +9,12 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::Agent;
-//! use cotter_test::{PersonAnswer, Scripted, ScriptedUi, Step, transcript};
+//! use cotter_test::{PersonAnswer, ScriptedModel, ScriptedUi, Step, transcript};
 //! use cotter_tools::agents::ask_user::AskUser;
 //! use serde_json::json;
 //!
 //! let question = json!({"question": "Which branch?", "options": ["main", "next"]});
-//! let model = Scripted::new([Step::call("ask_user", question), Step::text("next it is.")]);
+//! let model = ScriptedModel::new([Step::call("ask_user", question), Step::text("next it is.")]);
 //! let person = ScriptedUi::new([PersonAnswer::Choice(1)]);
 //! let agent = Agent::builder(model).ui(person).hook(AskUser::default()).build()?;
 //! agent.process_request("Merge it.").await?;

@@ -10,13 +10,13 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::{Agent, Subagent, invoke::subagent::SubagentCx};
-//! use cotter_test::{Scripted, Step, transcript};
+//! use cotter_test::{ScriptedModel, Step, transcript};
 //! use cotter_tools::agents::delegate::Delegate;
 //! use serde_json::json;
 //!
 //! let tasks = json!({"tasks": [{"prompt": "Oban"}, {"prompt": "Ayr"}]});
 //! let tide = |cx: SubagentCx| async move { Ok(format!("{}: 12:00", cx.prompt).into()) };
-//! let agent = Agent::builder(Scripted::new([Step::call("delegate", tasks), Step::text("Noon.")]))
+//! let agent = Agent::builder(ScriptedModel::new([Step::call("delegate", tasks), Step::text("Noon.")]))
 //!     .define_mention(Subagent::new("tide", tide).description("Knows when the tide is high."))
 //!     .hook(Delegate)
 //!     .build()?;

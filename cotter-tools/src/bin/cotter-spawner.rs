@@ -2,7 +2,7 @@
 //! test.
 
 fn main() {
-    cotter_tools::process::serve_if_asked();
+    cotter_tools::process::run_spawner_if_requested();
     eprintln!("error: cotter-spawner is started by Cotter, not by hand");
     std::process::exit(2);
 }

@@ -12,7 +12,7 @@ use cotter::{
     fs::{file_views::ViewState, paths},
     history::outcome::ToolErrorKind,
     hooks::points::ToolPostEvent,
-    tool::SettleFuture,
+    tool::AfterHooksFuture,
 };
 use similar::TextDiff;
 
@@ -120,7 +120,10 @@ pub(crate) fn unified_diff(before: &str, after: &str, shown: &str) -> String {
 
 /// Reads a file again after the hooks at `tool.post`. Their changes count as seen, and the model
 /// gets a note with the difference.
-pub(crate) fn report_hook_changes<'a>(event: &'a ToolPostEvent, cx: &'a Cx) -> SettleFuture<'a> {
+pub(crate) fn report_hook_changes<'a>(
+    event: &'a ToolPostEvent,
+    cx: &'a Cx,
+) -> AfterHooksFuture<'a> {
     let Some(path) = event.facts.writes.first().filter(|_| !event.is_error) else {
         return Box::pin(std::future::ready(()));
     };

@@ -6,7 +6,7 @@ use cotter::{
     history::outcome::ToolErrorKind,
     hooks::points::ToolPostEvent,
     permission::facts::Facts,
-    tool::{SettleFuture, ToolFuture},
+    tool::{AfterHooksFuture, ToolFuture},
 };
 use serde_json::{Value, json};
 
@@ -69,7 +69,7 @@ impl Tool for Edit {
         })
     }
 
-    fn settled<'a>(&'a self, event: &'a ToolPostEvent, cx: &'a Cx) -> SettleFuture<'a> {
+    fn after_hooks<'a>(&'a self, event: &'a ToolPostEvent, cx: &'a Cx) -> AfterHooksFuture<'a> {
         report_hook_changes(event, cx)
     }
 }

@@ -105,7 +105,7 @@ fn grep(permit: &Permit) -> Result<ToolOutput, ToolError> {
         if !fits || found.kind != FileType::RegularFile {
             continue;
         }
-        if !permit.may_look_into(&found.path) {
+        if !permit.may_read_within(&found.path) {
             search.withheld += 1;
             continue;
         }

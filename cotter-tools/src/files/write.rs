@@ -4,7 +4,7 @@ use cotter::{
     Cx, Permit, Tool, ToolError, ToolOutput, ToolSpec, Workspace,
     hooks::points::ToolPostEvent,
     permission::facts::Facts,
-    tool::{SettleFuture, ToolFuture},
+    tool::{AfterHooksFuture, ToolFuture},
 };
 use serde_json::{Value, json};
 
@@ -51,7 +51,7 @@ impl Tool for Write {
         })
     }
 
-    fn settled<'a>(&'a self, event: &'a ToolPostEvent, cx: &'a Cx) -> SettleFuture<'a> {
+    fn after_hooks<'a>(&'a self, event: &'a ToolPostEvent, cx: &'a Cx) -> AfterHooksFuture<'a> {
         report_hook_changes(event, cx)
     }
 }

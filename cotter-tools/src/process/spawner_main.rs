@@ -27,7 +27,7 @@ use crate::confine;
 use crate::process::{SPAWNER_ARG, minder, temp, tree};
 
 /// Serves as the spawner and never returns, if this process was started as one; else does nothing.
-pub(crate) fn serve_if_asked() {
+pub(crate) fn run_spawner_if_requested() {
     if std::env::args_os().nth(1).is_some_and(|word| word == SPAWNER_ARG) {
         std::process::exit(serve());
     }

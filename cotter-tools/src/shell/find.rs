@@ -150,7 +150,7 @@ fn link_options(fields: &[Field], verdict: &mut CommandVerdict) -> usize {
 /// Marks the words of a test as options. Returns their number.
 fn mark_test(verdict: &mut CommandVerdict, at: usize, takes: usize) -> usize {
     for (_, kind) in verdict.words[at..].iter_mut().take(takes + 1) {
-        if *kind != CommandWordKind::Open {
+        if *kind != CommandWordKind::RuntimeValue {
             *kind = CommandWordKind::Option;
         }
     }

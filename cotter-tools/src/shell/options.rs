@@ -204,7 +204,7 @@ impl ParsedOptions {
             }
         }
         let kind = if field.is_open() && kind == CommandWordKind::Option {
-            CommandWordKind::Open
+            CommandWordKind::RuntimeValue
         } else {
             kind
         };
@@ -234,7 +234,7 @@ impl ParsedOptions {
             self.unknown.get_or_insert_with(|| text.to_owned());
         }
         let kind = match fits {
-            true if field.is_open() => CommandWordKind::Open,
+            true if field.is_open() => CommandWordKind::RuntimeValue,
             true => arity.kind(),
             false => CommandWordKind::UnknownOption,
         };
@@ -259,12 +259,12 @@ impl ParsedOptions {
 
 /// The kind of a word that is not an option.
 pub(crate) fn kind_of(field: &Field) -> CommandWordKind {
-    if field.is_open() { CommandWordKind::Open } else { CommandWordKind::Operand }
+    if field.is_open() { CommandWordKind::RuntimeValue } else { CommandWordKind::Operand }
 }
 
 fn value_kind(field: &Field, arity: OptionArity) -> CommandWordKind {
     match arity {
-        _ if field.is_open() => CommandWordKind::Open,
+        _ if field.is_open() => CommandWordKind::RuntimeValue,
         OptionArity::Text | OptionArity::Maybe => CommandWordKind::Option,
         OptionArity::HarmWith => CommandWordKind::UnknownOption,
         _ => CommandWordKind::Operand,

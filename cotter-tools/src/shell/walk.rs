@@ -488,7 +488,7 @@ impl<'a> ScriptWalk<'a> {
             self.unclear(format!("`{}` is only known when it runs", name.text));
             let words = crate::shell::command_verdict::plain_words(&fields).into_iter();
             let open = |(field, kind): (Field, CommandWordKind)| {
-                let kind = if field.is_known() { kind } else { CommandWordKind::Open };
+                let kind = if field.is_known() { kind } else { CommandWordKind::RuntimeValue };
                 (field, kind)
             };
             self.add_command(words.map(open).collect(), Zone::Build, call);

@@ -6,7 +6,7 @@ use cotter::{
     Agent, AgentConfig, FnTool, Subagent, ToolSpec,
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{PersonAnswer, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{PersonAnswer, ScriptedModel, ScriptedUi, Step, transcript};
 use cotter_tools::agents::ask_user::AskUser;
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 /// Compares the questions to the person, and the conversation.
 async fn check(input: Value, answers: impl IntoIterator<Item = PersonAnswer>, expected: Expect) {
     let person = ScriptedUi::new(answers);
-    let model = Scripted::new([Step::call("ask_user", input), Step::text("I see.")]);
+    let model = ScriptedModel::new([Step::call("ask_user", input), Step::text("I see.")]);
     let agent = Agent::builder(model).ui(person.clone()).hook(AskUser::default()).build().unwrap();
     agent.process_request("go").await.unwrap();
     let shown = transcript(&agent.main_session().await.unwrap());
@@ -170,7 +170,8 @@ async fn r11_ask_user_reports_that_there_was_no_answer() {
 #[tokio::test(start_paused = true)]
 async fn r11_ask_user_times_out_if_the_person_never_answers() {
     let person = ScriptedUi::new([PersonAnswer::Silence]);
-    let model = Scripted::new([Step::call("ask_user", json!({"question": "?"})), Step::text("ok")]);
+    let model =
+        ScriptedModel::new([Step::call("ask_user", json!({"question": "?"})), Step::text("ok")]);
     let hook = AskUser::default().with_limit(Duration::from_secs(60));
     let agent = Agent::builder(model).ui(person).hook(hook).build().unwrap();
     agent.process_request("go").await.unwrap();
@@ -184,7 +185,8 @@ async fn r11_ask_user_times_out_if_the_person_never_answers() {
 
 #[tokio::test]
 async fn r11_ask_user_without_a_person_is_a_result_and_no_error() {
-    let model = Scripted::new([Step::call("ask_user", json!({"question": "?"})), Step::text("ok")]);
+    let model =
+        ScriptedModel::new([Step::call("ask_user", json!({"question": "?"})), Step::text("ok")]);
     let agent = Agent::builder(model).hook(AskUser::default()).build().unwrap();
     agent.process_request("go").await.unwrap();
     expect![[r#"
@@ -207,7 +209,7 @@ async fn r11_ask_user_refuses_invalid_questions() {
         json!({"question": "?", "options": ["a", " "]}),
     ] {
         let person = ScriptedUi::new([PersonAnswer::Line("never".into())]);
-        let model = Scripted::new([Step::call("ask_user", input), Step::text("ok")]);
+        let model = ScriptedModel::new([Step::call("ask_user", input), Step::text("ok")]);
         let hook = AskUser::default();
         let agent = Agent::builder(model).ui(person.clone()).hook(hook).build().unwrap();
         agent.process_request("go").await.unwrap();
@@ -287,7 +289,7 @@ async fn s1_ask_user_answer_approves_no_call() {
     let spec = ToolSpec::new("deploy", "Deploys.", json!({"type": "object"}));
     let deploy = FnTool::new(spec, |_| async { Ok("deployed".into()) });
     let question = json!({"question": "May I deploy?", "options": ["yes", "no"]});
-    let model = Scripted::new([
+    let model = ScriptedModel::new([
         Step::call("ask_user", question).and_call("deploy", json!({})),
         Step::call("deploy", json!({})),
         Step::text("ok"),
@@ -296,7 +298,7 @@ async fn s1_ask_user_answer_approves_no_call() {
     let person =
         ScriptedUi::new([PersonAnswer::Nothing, PersonAnswer::Choice(0), PersonAnswer::Nothing]);
     let agent = Agent::builder(model)
-        .tool(deploy.touching(Facts::zone(Zone::External)))
+        .tool(deploy.with_facts(Facts::zone(Zone::External)))
         .ui(person.clone())
         .hook(AskUser::default())
         .build()
@@ -328,7 +330,7 @@ async fn s1_ask_user_answer_approves_no_call() {
 /// A subagent's question is put under its name.
 #[tokio::test]
 async fn r11_ask_user_of_a_subagent_shows_its_name() {
-    let model = Scripted::new([
+    let model = ScriptedModel::new([
         Step::call("invoke_subagent", json!({"name": "scout", "prompt": "p"})),
         Step::call("ask_user", json!({"question": "Left or right?"})),
         Step::text("Left."),
@@ -352,7 +354,8 @@ async fn r11_ask_user_of_a_subagent_shows_its_name() {
 /// The question goes with the run.
 #[tokio::test]
 async fn r11_abort_ends_an_ask_user_question() {
-    let model = Scripted::new([Step::call("ask_user", json!({"question": "?"})), Step::text("ok")]);
+    let model =
+        ScriptedModel::new([Step::call("ask_user", json!({"question": "?"})), Step::text("ok")]);
     let agent = Agent::builder(model)
         .ui(ScriptedUi::new([PersonAnswer::Silence]))
         .hook(AskUser::default())

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use cotter::Agent;
-use cotter_test::{PersonAnswer, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{PersonAnswer, ScriptedModel, ScriptedUi, Step, transcript};
 use cotter_tools::{
     bash::{Bash, background::background},
     files,
@@ -17,7 +17,7 @@ use crate::machine::{Scratch, alive, pid_in, runner, wait_until, wait_until_gone
 
 fn agent(runner: Runner, scratch: &Scratch, calls: &[Value]) -> Agent {
     let steps = calls.iter().map(|input| Step::call("bash_background", input.clone()));
-    Agent::builder(Scripted::new(steps.chain([Step::text("done")])))
+    Agent::builder(ScriptedModel::new(steps.chain([Step::text("done")])))
         .workspace(scratch.workspace())
         .ui(ScriptedUi::new(vec![PersonAnswer::Yes; calls.len()]))
         .extend(background(runner))
@@ -132,7 +132,7 @@ fn planting_agent(runner: Runner, calls: &[(&str, Value)]) -> (Scratch, Agent, S
     fs::write(scratch.path().join("plant.sh"), PLANT).unwrap();
     let person = ScriptedUi::new(vec![PersonAnswer::Yes; calls.len()]);
     let steps = calls.iter().map(|(tool, input)| Step::call(*tool, input.clone()));
-    let agent = Agent::builder(Scripted::new(steps.chain([Step::text("done")])))
+    let agent = Agent::builder(ScriptedModel::new(steps.chain([Step::text("done")])))
         .workspace(scratch.workspace())
         .ui(person.clone())
         .tool(Bash::new(runner.clone()))

@@ -5,7 +5,7 @@ use cotter::{
     agent::exec::ExecOptions,
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Scripted, Step, not_tested, transcript};
+use cotter_test::{ScriptedModel, Step, not_tested, transcript};
 use cotter_tools::{
     bash::Bash,
     process::{Runner, environment::Environment},
@@ -270,11 +270,11 @@ async fn p8_exec_of_a_handler_runs_its_words_through_bash() {
             Ok(told.into())
         },
     );
-    let model = Scripted::new([Step::call("tool", json!({})), Step::text("done")]);
+    let model = ScriptedModel::new([Step::call("tool", json!({})), Step::text("done")]);
     let agent = Agent::builder(model)
         .workspace(scratch.workspace())
         .tool(Bash::new(runner()))
-        .tool(tool.touching(Facts::zone(Zone::Safe)))
+        .tool(tool.with_facts(Facts::zone(Zone::Safe)))
         .build()
         .unwrap();
     agent.process_request("go").await.unwrap();

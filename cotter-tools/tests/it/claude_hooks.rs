@@ -28,7 +28,7 @@ use cotter_files::{
     document::Document,
     trust::snapshot::Snapshot,
 };
-use cotter_test::{PersonAnswer, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{PersonAnswer, ScriptedModel, ScriptedUi, Step, transcript};
 use cotter_tools::{
     bash::Bash,
     hooks::{HookRunner, webhook::Webhooks},
@@ -110,7 +110,7 @@ impl Machine {
             Some(host) => Webhooks::only([host.as_str()]).unwrap(),
             None => Webhooks::new(),
         };
-        hooks.with_posts(webhooks, Redactor::new().with_secret("TOKEN", "sesame-open-sesame"))
+        hooks.with_webhooks(webhooks, Redactor::new().with_secret("TOKEN", "sesame-open-sesame"))
     }
 
     /// A program in the project's folder of hooks.
@@ -124,7 +124,7 @@ impl Machine {
     /// The outcome: results and the model's messages, then the person's notices and questions.
     async fn run(&self, case: Case) -> String {
         let person = ScriptedUi::new(case.person);
-        let mut builder = Agent::builder(Scripted::new(case.steps))
+        let mut builder = Agent::builder(ScriptedModel::new(case.steps))
             .workspace(Workspace::new(&self.scratch.path()))
             .ui(person.clone());
         if case.is_real {
@@ -140,7 +140,7 @@ impl Machine {
                     None => Ok(format!("ran {}", permit.input()).into()),
                 }
             });
-            builder = builder.tool(work.touching(Facts::zone(case.zone)));
+            builder = builder.tool(work.with_facts(Facts::zone(case.zone)));
         }
         let agent = builder.build().unwrap();
         for (kind, rule) in case.rules {

@@ -11,7 +11,7 @@ use cotter::{
     },
     pipeline::explain::ExplainReport,
 };
-use cotter_test::{PersonAnswer, Scripted, ScriptedUi, Step};
+use cotter_test::{PersonAnswer, ScriptedModel, ScriptedUi, Step};
 use cotter_tools::{bash::Bash, confine::Sandbox, fetch, files};
 use serde_json::{Value, json};
 
@@ -146,10 +146,10 @@ fn check(explained: &ExplainReport, expected: &str, by: &str) -> Result<(), Stri
 
 /// An agent with real tools, which runs commands unconfined.
 fn agent(project: &Project) -> AgentBuilder {
-    agent_that(project, Scripted::new([]))
+    agent_that(project, ScriptedModel::new([]))
 }
 
-fn agent_that(project: &Project, model: Scripted) -> AgentBuilder {
+fn agent_that(project: &Project, model: ScriptedModel) -> AgentBuilder {
     let runner = machine::runner().with_sandbox(Sandbox::Off);
     Agent::builder(model)
         .workspace(project.workspace.clone())
@@ -211,7 +211,7 @@ async fn calls_after_reading_a_secret_ask() {
         let reading = reads.iter().map(|path| Step::call("read", json!({"path": path})));
         let steps = reading.chain([Step::call(tool, input), Step::text("done")]);
         let ui = ScriptedUi::new([PersonAnswer::No("no".into())]);
-        let agent = agent_that(&project, Scripted::new(steps)).ui(ui.clone()).build().unwrap();
+        let agent = agent_that(&project, ScriptedModel::new(steps)).ui(ui.clone()).build().unwrap();
         agent.process_request("go").await.unwrap();
         let shown = ui.shown();
         assert!(shown.contains("<- zone: zone `"), "{id}: {shown}");

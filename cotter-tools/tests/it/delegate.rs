@@ -16,7 +16,7 @@ use cotter::{
     named,
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Scripted, Step, shown_event, transcript};
+use cotter_test::{ScriptedModel, Step, shown_event, transcript};
 use cotter_tools::agents::delegate::Delegate;
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ fn echo(name: &'static str) -> Subagent {
 }
 
 async fn run_delegate(input: Value, build: impl FnOnce(AgentBuilder) -> AgentBuilder) -> String {
-    let model = Scripted::new([Step::call("delegate", input), Step::text("done")]);
+    let model = ScriptedModel::new([Step::call("delegate", input), Step::text("done")]);
     let agent = build(Agent::builder(model).hook(Delegate)).build().unwrap();
     agent.process_request("go").await.unwrap();
     transcript(&agent.main_session().await.unwrap())
@@ -175,13 +175,13 @@ async fn r11_delegate_runs_eight_tasks_at_once() {
 
 fn probe(zone: Zone) -> impl cotter::Tool {
     let spec = ToolSpec::new("write", "Writes.", json!({"type": "object"}));
-    FnTool::new(spec, |_: Permit| async { Ok("written".into()) }).touching(Facts::zone(zone))
+    FnTool::new(spec, |_: Permit| async { Ok("written".into()) }).with_facts(Facts::zone(zone))
 }
 
 /// An agent that gives two tasks away: one of them to a subagent that may not start, the other to one
 /// that may not write.
 fn gated() -> Agent {
-    let model = Scripted::new([
+    let model = ScriptedModel::new([
         Step::call(
             "delegate",
             json!({"tasks": [{"agent": "a", "prompt": "p"}, {"agent": "b", "prompt": "q"}]}),
@@ -272,7 +272,7 @@ async fn r11_gates_and_rules_apply_to_delegated_tasks_and_events_name_their_call
 #[tokio::test]
 async fn r11_delegate_depth_is_limited_to_four() {
     let again = || Step::call("delegate", json!({"tasks": [{"prompt": "deeper"}]}));
-    let model = Scripted::new([
+    let model = ScriptedModel::new([
         again(),
         again(),
         again(),
@@ -324,7 +324,7 @@ async fn r11_abort_ends_every_delegated_task() {
         }
     };
     let tasks: Vec<_> = (0..3).map(|n| json!({"prompt": n.to_string()})).collect();
-    let model = Scripted::new([Step::call("delegate", json!({"tasks": tasks}))]);
+    let model = ScriptedModel::new([Step::call("delegate", json!({"tasks": tasks}))]);
     let agent = Agent::builder(model)
         .define_mention(Subagent::new("w", work))
         .hook(Delegate)
@@ -359,7 +359,7 @@ async fn spend(tasks: Value, limit: fn(&mut Limits)) -> String {
     let steps = steps.into_iter().chain((0..200).map(|_| again()));
     let wait = Duration::from_millis(10);
     let steps = steps.map(|step| step.and_usage(used(10)).and_delay(wait));
-    let model = Scripted::new(steps).priced(1.0);
+    let model = ScriptedModel::new(steps).priced(1.0);
     let agent = Agent::builder(model.clone())
         .define_mention(Subagent::agent(AgentConfig::new("a")))
         .tool(probe(Zone::Safe))

@@ -12,7 +12,7 @@ use cotter::{
         rule::{Rule, RuleKind},
     },
 };
-use cotter_test::{Recording, Scripted, Step};
+use cotter_test::{RecordingModel, ScriptedModel, Step};
 use cotter_tools::files::tools;
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
@@ -251,7 +251,7 @@ fn somebody(change: impl Fn() + Send + Sync + 'static) -> impl cotter::Tool {
             Ok("did".into())
         }
     })
-    .touching(Facts::zone(Zone::Safe))
+    .with_facts(Facts::zone(Zone::Safe))
 }
 
 #[tokio::test]
@@ -319,7 +319,7 @@ async fn edit_knows_and_reports_changes_of_a_hook_after_a_write() {
     let both = Step::call("write", json!({"path": "a.txt", "content": "a=1\nb=2\n"}))
         .and_call("edit", json!({"path": "a.txt", "edits": [{"old": "b = 2", "new": "b=3"}]}));
     let last = Step::call("edit", edit("a.txt", &[("a = 1", "a = 0")]).1);
-    let model = Recording::new(Scripted::new([both, last, Step::text("done")]));
+    let model = RecordingModel::new(ScriptedModel::new([both, last, Step::text("done")]));
     let agent = cotter::Agent::builder(model.clone())
         .workspace(cotter::Workspace::new(&project.root))
         .extend(tools)

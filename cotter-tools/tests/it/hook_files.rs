@@ -18,7 +18,7 @@ use cotter_files::{
     document::Document,
     settings::{Settings, SettingsOwner},
 };
-use cotter_test::Scripted;
+use cotter_test::ScriptedModel;
 use cotter_tools::hooks::HookRunner;
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
@@ -82,9 +82,9 @@ impl Machine {
         let tool = |name: &str| {
             let spec = ToolSpec::new(name, "works", json!({"type": "object"}));
             let tool = FnTool::new(spec, |_| async { Ok("worked".into()) });
-            tool.touching(Facts::zone(Zone::Safe))
+            tool.with_facts(Facts::zone(Zone::Safe))
         };
-        let agent = Agent::builder(Scripted::new([]))
+        let agent = Agent::builder(ScriptedModel::new([]))
             .workspace(Workspace::new(&scratch.path().join("project")))
             .tool(tool("write"))
             .tool(tool("read"))

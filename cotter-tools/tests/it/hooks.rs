@@ -11,7 +11,7 @@ use cotter_files::{
     command_hook::{self, HookHost, HookLocation, entry::CommandHook},
     document::Document,
 };
-use cotter_test::{Scripted, Step, transcript};
+use cotter_test::{ScriptedModel, Step, transcript};
 use cotter_tools::{confine::Sandbox, hooks::HookRunner, process::Runner};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
@@ -66,9 +66,9 @@ impl Machine {
         let spec = ToolSpec::new("work", "works", json!({"type": "object"}));
         let work = FnTool::new(spec, |_| async { Ok("worked".into()) });
         let calls = inputs.iter().map(|input| Step::call("work", input.clone()));
-        let agent = Agent::builder(Scripted::new(calls.chain([Step::text("done")])))
+        let agent = Agent::builder(ScriptedModel::new(calls.chain([Step::text("done")])))
             .workspace(workspace)
-            .tool(work.touching(Facts::zone(Zone::Safe)))
+            .tool(work.with_facts(Facts::zone(Zone::Safe)))
             .build()
             .unwrap();
         let text = json!({"tool.pre": [entry]}).to_string();

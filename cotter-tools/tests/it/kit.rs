@@ -12,7 +12,7 @@ use cotter::{
     pipeline::explain::ExplainReport,
     tool::ToolFuture,
 };
-use cotter_test::Scripted;
+use cotter_test::ScriptedModel;
 use cotter_tools::shell;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -53,7 +53,7 @@ impl Project {
 
     /// An agent with these rules. Its `bash` returns the facts of a command and runs nothing.
     pub(crate) fn agent(&self, rules: &[(RuleKind, String)]) -> Agent {
-        let builder = Agent::builder(Scripted::new([]))
+        let builder = Agent::builder(ScriptedModel::new([]))
             .workspace(self.workspace.clone())
             .tool(Bash::default());
         let rules = rules.iter().map(|(kind, text)| Rule::parse(*kind, text).unwrap());

@@ -6,7 +6,7 @@ use std::{
 };
 
 use cotter::{Agent, Session, Workspace};
-use cotter_test::{PersonAnswer, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{PersonAnswer, ScriptedModel, ScriptedUi, Step, transcript};
 use cotter_tools::{
     bash::Bash,
     process::{Job, Runner, environment::Environment},
@@ -61,7 +61,7 @@ pub(crate) fn job(command: &str, cwd: &Path) -> Job {
 pub(crate) fn agent(runner: Runner, workspace: Workspace, calls: &[Value]) -> Agent {
     let steps = calls.iter().map(|input| Step::call("bash", input.clone()));
     let steps: Vec<_> = steps.chain([Step::text("done")]).collect();
-    Agent::builder(Scripted::new(steps))
+    Agent::builder(ScriptedModel::new(steps))
         .ui(ScriptedUi::new(vec![PersonAnswer::Yes; calls.len()]))
         .workspace(workspace)
         .tool(Bash::new(runner))

@@ -17,7 +17,7 @@ use cotter::{
     text,
 };
 use cotter_files::{document::Document, settings::mcp_servers::Servers};
-use cotter_test::{Recording, Scripted, Step, transcript};
+use cotter_test::{RecordingModel, ScriptedModel, Step, transcript};
 use cotter_tools::mcp::{Mcp, McpHost, pins::Pins};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
@@ -107,9 +107,9 @@ fn take_diagnostics(mcp: &Mcp) -> String {
     mcp.take_diagnostics().iter().map(|diagnostic| format!("! {diagnostic}\n")).collect()
 }
 
-fn agent(mcp: &Mcp, calls: Vec<(&str, Value)>) -> (Agent, Arc<Recording<Scripted>>) {
+fn agent(mcp: &Mcp, calls: Vec<(&str, Value)>) -> (Agent, Arc<RecordingModel<ScriptedModel>>) {
     let steps = calls.into_iter().map(|(name, input)| Step::call(name, input));
-    let model = Recording::new(Scripted::new(steps.chain([Step::text("Done.")])));
+    let model = RecordingModel::new(ScriptedModel::new(steps.chain([Step::text("Done.")])));
     let agent = Agent::builder(model.clone())
         .hook(mcp.clone())
         .rule(Rule::parse(RuleKind::Allow, "mcp__*").unwrap())
@@ -381,7 +381,7 @@ async fn s9_ambiguous_mcp_tool_names_are_refused() {
         ! MCP server `fake`, tool `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx`: it is left out: its name has 54 characters; it may have 53
         ! MCP server `fake`, tool `ünïcode`: it is left out: its name may have only letters, digits, `_`, `-` and `.`
     "#]].assert_eq(&offered(&mcp));
-    assert!(Agent::builder(Scripted::new([])).hook(mcp).build().is_ok());
+    assert!(Agent::builder(ScriptedModel::new([])).hook(mcp).build().is_ok());
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ use cotter::{
         mode::{Level, Mode},
     },
 };
-use cotter_test::{Recording, Scripted, Step, transcript};
+use cotter_test::{RecordingModel, ScriptedModel, Step, transcript};
 use cotter_tools::memory::{Memory, project_key};
 use expect_test::expect;
 use proptest::prelude::*;
@@ -63,7 +63,7 @@ impl World {
     }
 
     fn agent(&self, steps: impl IntoIterator<Item = Step>) -> AgentBuilder {
-        Agent::builder(Scripted::new(steps))
+        Agent::builder(ScriptedModel::new(steps))
             .config(|config| config.memory = true)
             .hook(Memory::open(self.folder()).unwrap())
     }
@@ -428,7 +428,7 @@ async fn r11_recall_sees_files_changed_by_a_person() {
         step(recall("sky")),
         Step::text("done"),
     ];
-    let person = person.touching(Facts::zone(Zone::Safe));
+    let person = person.with_facts(Facts::zone(Zone::Safe));
     let agent = world.agent(steps).tool(person).build().unwrap();
     agent.process_request("go").await.unwrap();
     expect![[r#"
@@ -533,7 +533,7 @@ async fn r11_memory_holds_at_most_ten_thousand_notes() {
 async fn s22_subagent_without_memory_cannot_recall() {
     let world = World::new();
     world.note("a", "a word to the wise");
-    let model = Recording::new(Scripted::new([
+    let model = RecordingModel::new(ScriptedModel::new([
         Step::call("invoke_subagent", json!({"name": "guest", "prompt": "p"})),
         Step::call("recall", json!({"query": "word"})),
         Step::text("I cannot."),
@@ -597,7 +597,7 @@ async fn s21_note_written_after_a_secret_marks_the_session_that_recalls_it() {
     let spec = || ToolSpec::new("post", "Sends.", json!({"type": "object"}));
     let post = || {
         let post = FnTool::new(spec(), |_: Permit| async { Ok("sent".into()) });
-        post.touching(Facts::zone(Zone::Network))
+        post.with_facts(Facts::zone(Zone::Network))
     };
     let session = async |steps: Vec<Step>| {
         let agent = world

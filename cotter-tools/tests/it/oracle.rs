@@ -358,7 +358,7 @@ impl Bench {
 /// True if a command that ran is in the facts; words known only at run time match anything.
 fn is_in_facts(ran: &[String], facts: &Facts) -> bool {
     facts.commands.iter().any(|command| {
-        let open = command.words.iter().position(|word| word.kind == CommandWordKind::Open);
+        let open = command.words.iter().position(|word| word.kind == CommandWordKind::RuntimeValue);
         let known = &command.words[..open.unwrap_or(command.words.len())];
         let same = known.iter().zip(ran).all(|(word, ran)| {
             word.text == *ran || word.text.rsplit('/').next() == Some(ran) || word.text == "{}"

@@ -89,8 +89,10 @@ fn s14_words_are_the_same_in_any_quotes() {
             let told: Vec<_> =
                 found.iter().flat_map(|c| &c.words).map(|w| w.text.as_str()).collect();
             prop_assert_eq!(&told, &wanted, "{}", script.text);
-            let open =
-                found.iter().flat_map(|c| &c.words).any(|word| word.kind == CommandWordKind::Open);
+            let open = found
+                .iter()
+                .flat_map(|c| &c.words)
+                .any(|word| word.kind == CommandWordKind::RuntimeValue);
             prop_assert!(!open, "nothing is left open: {}", script.text);
         }
         Ok(())

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use cotter::{Agent, AgentBuilder, Workspace};
-use cotter_test::{Scripted, Step, transcript};
+use cotter_test::{ScriptedModel, Step, transcript};
 use tempfile::TempDir;
 
 /// A folder `project` in a folder of its own, which is gone with it.
@@ -62,7 +62,7 @@ impl Project {
     /// An agent that works in the project with a scripted model.
     pub(crate) fn agent(&self, steps: impl IntoIterator<Item = Step>) -> AgentBuilder {
         let steps = steps.into_iter().chain([Step::text("done")]);
-        Agent::builder(Scripted::new(steps)).workspace(Workspace::new(&self.root))
+        Agent::builder(ScriptedModel::new(steps)).workspace(Workspace::new(&self.root))
     }
 
     /// Runs an agent and tells the whole conversation but for its first and last line. Paths of this

@@ -51,7 +51,7 @@ fn agent(calls: usize) -> Agent {
         tokio::time::sleep(Duration::from_millis(10)).await;
         Ok("ok".into())
     });
-    let wait = wait.parallel().touching(Facts::zone(Zone::Safe));
+    let wait = wait.parallel().with_facts(Facts::zone(Zone::Safe));
     let name = "bench/many".into();
     let model = ManyCalls { name, calls, called: AtomicBool::new(false) };
     Agent::builder(model).tool(wait).build().expect("the agent builds")

@@ -56,7 +56,7 @@ impl Model for InstantModel {
 /// Makes a tool that does nothing and returns at once.
 pub(crate) fn noop() -> impl cotter::Tool {
     let spec = ToolSpec::new("noop", "does nothing", json!({"type": "object"}));
-    FnTool::new(spec, |_| async { Ok("ok".into()) }).touching(Facts::zone(Zone::Safe))
+    FnTool::new(spec, |_| async { Ok("ok".into()) }).with_facts(Facts::zone(Zone::Safe))
 }
 
 pub(crate) fn runtime() -> Runtime {

@@ -8,7 +8,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::{Agent, Cx, hooks::points::{ModelPost, ModelPostEvent}};
-//! use cotter_test::{Scripted, Step, transcript};
+//! use cotter_test::{ScriptedModel, Step, transcript};
 //! use serde_json::Map;
 //!
 //! // An observer that stores its own entry in the session.
@@ -17,7 +17,7 @@
 //!     let fields = fields.map(|(key, value)| (key.to_owned(), value));
 //!     cx.controls().save_entry(Map::from_iter(fields)).map(drop)
 //! };
-//! let agent = Agent::builder(Scripted::new([Step::text("Hello.")])).observe(ModelPost, keep).build()?;
+//! let agent = Agent::builder(ScriptedModel::new([Step::text("Hello.")])).observe(ModelPost, keep).build()?;
 //! agent.process_request("Hello?").await?;
 //! assert_eq!(
 //!     transcript(&agent.main_session().await?),

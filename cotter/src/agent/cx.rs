@@ -41,10 +41,10 @@ use crate::{
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use cotter::{Agent, Cx, hooks::points::{ModelPre, ModelPreEvent}, named};
-/// use cotter_test::{Recording, Scripted, Step};
+/// use cotter_test::{RecordingModel, ScriptedModel, Step};
 ///
 /// let clock = |_: &ModelPreEvent, cx: &Cx| cx.note("it is Friday");
-/// let model = Recording::new(Scripted::new([Step::text("Then I will hurry.")]));
+/// let model = RecordingModel::new(ScriptedModel::new([Step::text("Then I will hurry.")]));
 /// let agent = Agent::builder(model.clone()).observe(ModelPre, named("clock", clock)).build()?;
 /// agent.process_request("Ship it.").await?;
 /// assert_eq!(
@@ -215,7 +215,7 @@ impl Cx {
     }
 
     /// True if the newest rules let a tool read a file that its call does not name.
-    pub(crate) fn may_look_into(&self, tool: &str, path: &Path) -> bool {
+    pub(crate) fn may_read_within(&self, tool: &str, path: &Path) -> bool {
         let workspace = self.workspace();
         let policy = &self.session().agent.generation().policy;
         workspace.is_readable(path) && !policy.should_hide_file(tool, path, workspace)

@@ -8,11 +8,11 @@ use std::time::Duration;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use cotter::{Agent, EndReason, builtin::List};
-/// use cotter_test::{Scripted, Step};
+/// use cotter_test::{ScriptedModel, Step};
 /// use serde_json::json;
 ///
 /// let for_ever = (0..10).map(|_| Step::call("list", json!({})));
-/// let agent = Agent::builder(Scripted::new(for_ever))
+/// let agent = Agent::builder(ScriptedModel::new(for_ever))
 ///     .tool(List::default())
 ///     .limits(|limits| limits.max_steps = Some(3))
 ///     .build()?;

@@ -4,11 +4,11 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::{Agent, history::jsonl::JsonlStore};
-//! use cotter_test::{Scripted, Step, transcript};
+//! use cotter_test::{ScriptedModel, Step, transcript};
 //!
 //! # let folder = tempfile::tempdir()?;
 //! # let folder = folder.path();
-//! let model = Scripted::new([Step::text("Noted."), Step::text("Tea."), Step::text("Coffee.")]);
+//! let model = ScriptedModel::new([Step::text("Noted."), Step::text("Tea."), Step::text("Coffee.")]);
 //! let agent = Agent::builder(model).store(JsonlStore::new(folder)).build()?;
 //! let session = agent.new_session().await?;
 //! session.prompt("I like tea.").await?;
@@ -25,7 +25,7 @@
 //! // Another process opens the same session.
 //! let id = session.id().clone();
 //! drop((session, agent));
-//! let agent = Agent::builder(Scripted::new([])).store(JsonlStore::new(folder)).build()?;
+//! let agent = Agent::builder(ScriptedModel::new([])).store(JsonlStore::new(folder)).build()?;
 //! assert_eq!(transcript(&agent.session(&id).await?), shown);
 //! # Ok(())
 //! # }

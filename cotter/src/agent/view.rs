@@ -408,7 +408,7 @@ impl AgentView {
 
     /// The items of a kind that this agent may use.
     pub(crate) fn usable_items(&self, kind: NameKind) -> impl Iterator<Item = &NamedItem> {
-        let all = self.generation.names.in_force().map(|(_, item)| item);
+        let all = self.generation.names.visible().map(|(_, item)| item);
         all.filter(move |item| item.kind() == kind && self.allows(kind, item.name()))
     }
 

@@ -195,7 +195,7 @@ impl Compaction {
     /// Creates a summary that replaces everything before `first_kept`.
     pub fn new(summary: impl Into<String>, first_kept: SmolStr, tokens_before: u64) -> Self {
         let message =
-            UserMessage::marked(Content::Text(summary.into()), UserMessageKind::Compaction);
+            UserMessage::with_kind(Content::Text(summary.into()), UserMessageKind::Compaction);
         Compaction { message: Message::User(message), first_kept, tokens_before }
     }
 }

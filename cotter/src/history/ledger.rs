@@ -10,10 +10,10 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::{Agent, builtin::List, history::{ledger, ledger_row::LedgerRow}};
-//! use cotter_test::{Scripted, Step};
+//! use cotter_test::{ScriptedModel, Step};
 //! use serde_json::json;
 //!
-//! let model = Scripted::new([Step::call("list", json!({})), Step::text("That is all.")]);
+//! let model = ScriptedModel::new([Step::call("list", json!({})), Step::text("That is all.")]);
 //! let agent = Agent::builder(model).tool(List::default()).build()?;
 //! let session = agent.new_session().await?;
 //! session.prompt("What is here?").await?;

@@ -54,7 +54,7 @@ impl UserMessage {
     }
 
     /// Creates a message of the kind `mark`.
-    pub fn marked(content: Content, mark: UserMessageKind) -> Self {
+    pub fn with_kind(content: Content, mark: UserMessageKind) -> Self {
         UserMessage { content, mark, rewritten: None }
     }
 }

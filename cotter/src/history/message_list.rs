@@ -129,7 +129,7 @@ impl MessageList {
 
     /// Returns the list after a change to each message. `change` receives the entry's id and the message. A
     /// kept or replaced message keeps its id; a kept message is shared, not copied.
-    pub fn each(
+    pub fn map_messages(
         &self,
         mut change: impl FnMut(Option<&SmolStr>, &Message) -> MessageChange,
     ) -> MessageList {

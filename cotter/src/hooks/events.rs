@@ -7,9 +7,9 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::{Agent, hooks::events::EventKind};
-//! use cotter_test::{Scripted, Step};
+//! use cotter_test::{ScriptedModel, Step};
 //!
-//! let agent = Agent::builder(Scripted::new([Step::text("Hello there.")])).build()?;
+//! let agent = Agent::builder(ScriptedModel::new([Step::text("Hello there.")])).build()?;
 //! let session = agent.new_session().await?;
 //! let mut run = session.prompt("Hello?");
 //! let mut text = String::new();

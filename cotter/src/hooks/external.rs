@@ -1,7 +1,7 @@
 //! External hooks: they get the event as JSON and answer with JSON.
 //!
 //! An [`ExternalHook`] is a command or a script. It is registered with
-//! [`Registry::outside`](crate::Registry::outside) and runs in the same dispatch as every other handler. A
+//! [`Registry::register_external`](crate::Registry::register_external) and runs in the same dispatch as every other handler. A
 //! hook that changes something is asked once for its change and its verdict. The verdict is cached and reused
 //! for an equal event.
 

@@ -64,7 +64,7 @@ pub(crate) struct NamedCaller {
 }
 
 impl NoteAuthor {
-    pub(crate) fn called(kind: &'static str, name: &SmolStr, owner: Owner) -> Self {
+    pub(crate) fn named(kind: &'static str, name: &SmolStr, owner: Owner) -> Self {
         NoteAuthor::Named(Arc::new(NamedCaller { kind, name: name.clone(), owner }))
     }
 }

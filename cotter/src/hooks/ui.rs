@@ -9,7 +9,7 @@
 //! use std::sync::Arc;
 //! use cotter::{Agent, FnTool, ToolSpec};
 //! use cotter::hooks::ui::{QuestionAnswer, UiFuture, CallApproval, Question, Ui};
-//! use cotter_test::{Scripted, Step, transcript};
+//! use cotter_test::{ScriptedModel, Step, transcript};
 //! use serde_json::json;
 //!
 //! /// A person who approves nothing.
@@ -28,7 +28,7 @@
 //!
 //! let spec = ToolSpec::new("deploy", "Deploys.", json!({"type": "object"}));
 //! let deploy = FnTool::new(spec, |_| async { Ok("deployed".into()) });
-//! let agent = Agent::builder(Scripted::new([Step::call("deploy", json!({})), Step::text("Monday then.")]))
+//! let agent = Agent::builder(ScriptedModel::new([Step::call("deploy", json!({})), Step::text("Monday then.")]))
 //!     .tool(deploy)
 //!     .ui(Cautious)
 //!     .build()?;

@@ -20,7 +20,7 @@ pub struct AgentConfig {
     pub without_tools: Vec<String>,
     /// True if the agent and its children may change nothing, as in
     /// [`Mode::Plan`](crate::permission::mode::Mode::Plan).
-    pub looks_only: bool,
+    pub is_read_only: bool,
     /// The skills that the agent may use, by name.
     pub skills: Vec<SmolStr>,
     /// The MCP servers that the agent may use, by name; for the hook that provides them.
@@ -60,8 +60,8 @@ impl AgentConfig {
     }
 
     /// Returns this config, limited to calls that change nothing.
-    pub fn looking_only(self) -> Self {
-        AgentConfig { looks_only: true, ..self }
+    pub fn read_only(self) -> Self {
+        AgentConfig { is_read_only: true, ..self }
     }
 
     /// Returns this config, limited to some skills.

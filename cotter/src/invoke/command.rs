@@ -10,12 +10,12 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::{Agent, Command};
 //! use cotter::invoke::command::{CommandCx, CommandResult};
-//! use cotter_test::Scripted;
+//! use cotter_test::ScriptedModel;
 //!
 //! let count = |cx: CommandCx| async move {
 //!     CommandResult::Status(format!("{} entries", cx.controls.entries().len()))
 //! };
-//! let agent = Agent::builder(Scripted::new([]))
+//! let agent = Agent::builder(ScriptedModel::new([]))
 //!     .define_command(Command::new("count", count).description("Counts the entries."))
 //!     .build()?;
 //! assert_eq!(agent.process_request("/count").await?.text(), "0 entries");

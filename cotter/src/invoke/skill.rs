@@ -9,9 +9,9 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::{Agent, Skill};
-//! use cotter_test::{Recording, Scripted, Step};
+//! use cotter_test::{RecordingModel, ScriptedModel, Step};
 //!
-//! let model = Recording::new(Scripted::new([Step::text("Rust is a language.")]));
+//! let model = RecordingModel::new(ScriptedModel::new([Step::text("Rust is a language.")]));
 //! let agent = Agent::builder(model.clone())
 //!     .define_skill(Skill::new("concise", |_| async { Ok("Be terse.".into()) }))
 //!     .build()?;

@@ -10,10 +10,10 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::{Agent, Subagent};
 //! use cotter::invoke::subagent::SubagentCx;
-//! use cotter_test::{Scripted, Step};
+//! use cotter_test::{ScriptedModel, Step};
 //! use serde_json::json;
 //!
-//! let model = Scripted::new([
+//! let model = ScriptedModel::new([
 //!     Step::call("invoke_subagent", json!({"name": "tide", "prompt": "Oban"})),
 //!     Step::text("At noon."),
 //! ]);

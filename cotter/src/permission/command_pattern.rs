@@ -142,7 +142,7 @@ impl WordPattern {
     fn covers(&self, word: &CommandWord) -> bool {
         match &self.globs {
             Some((glob, _)) => is_covered_by_star(word) && glob.is_match(&word.text),
-            None => word.kind != CommandWordKind::Open && word.text == self.text,
+            None => word.kind != CommandWordKind::RuntimeValue && word.text == self.text,
         }
     }
 
@@ -183,7 +183,7 @@ mod tests {
         let word = |text: &str| {
             let (text, kind) = match text.split_at(1) {
                 ("~", rest) => (rest, CommandWordKind::UnknownOption),
-                ("$", _) => (text, CommandWordKind::Open),
+                ("$", _) => (text, CommandWordKind::RuntimeValue),
                 ("-", _) => (text, CommandWordKind::Option),
                 _ => (text, CommandWordKind::Operand),
             };

@@ -127,7 +127,7 @@ pub enum CommandWordKind {
     /// Any other option, including unknown ones.
     UnknownOption,
     /// A word whose value is only known at run time.
-    Open,
+    RuntimeValue,
 }
 
 /// A reason to ask a person about a call. No rule answers it.
@@ -157,7 +157,7 @@ impl fmt::Display for SimpleCommand {
 impl fmt::Display for CommandWord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let needs_no_quotes = |c: char| c.is_alphanumeric() || "-_./=:,@%+~^".contains(c);
-        if self.kind == CommandWordKind::Open
+        if self.kind == CommandWordKind::RuntimeValue
             || (!self.text.is_empty() && self.text.chars().all(needs_no_quotes))
         {
             f.write_str(&self.text)

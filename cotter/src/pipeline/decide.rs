@@ -309,7 +309,7 @@ pub(crate) fn decide_floor(decision: &CallDecision, step_cx: &StepCx) -> Ruling 
         approvals,
     });
     let is_settled = facts.zone == Zone::Safe || matches!(ruling.verdict, Verdict::Block(_));
-    match !is_settled && step_cx.session().agent.may_only_look() {
+    match !is_settled && step_cx.session().agent.is_read_only() {
         true => Ruling { verdict: Verdict::block("this agent is read-only"), by: Decider::Mode },
         false => ruling,
     }

@@ -10,7 +10,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::{Agent, Verdict, hooks::points::{PointId, ToolPreEvent, ToolPre}, named, pipeline::dry_run::DryRun};
-//! use cotter_test::Scripted;
+//! use cotter_test::ScriptedModel;
 //! use serde_json::json;
 //!
 //! let guard = |call: &ToolPreEvent| match call.tool_input["path"].as_str() {
@@ -18,7 +18,7 @@
 //!     _ => Verdict::Pass,
 //! };
 //! let guard = named("guard", guard).tools(["write"]);
-//! let agent = Agent::builder(Scripted::new([])).on(ToolPre, guard).build()?;
+//! let agent = Agent::builder(ScriptedModel::new([])).on(ToolPre, guard).build()?;
 //!
 //! let write = DryRun::at(PointId::ToolPre).with_call("write", json!({"path": "prod.env"}));
 //! let tried = agent.try_hooks(write).await;

@@ -328,7 +328,7 @@ async fn notify_tool_settled(
     step_cx: &StepCx,
 ) {
     let cx = make_tool_cx(call, &entry.owner, &step_cx.cx);
-    let settling = async { entry.tool.settled(event, &cx).await };
+    let settling = async { entry.tool.after_hooks(event, &cx).await };
     let _ = AssertUnwindSafe(settling).catch_unwind().await;
 }
 

@@ -52,7 +52,7 @@ impl RegistryChange {
 
     /// Declares that the change comes from changed files, not from a program. A running session keeps its
     /// list of skills and subagents, for its prompt cache, and gets a note about the difference.
-    pub fn of_files(mut self) -> Self {
+    pub fn caused_by_files(mut self) -> Self {
         self.of_files = true;
         self
     }

@@ -23,7 +23,7 @@ use crate::{
 
 impl Registry {
     /// Registers an external hook at a point.
-    pub fn outside(
+    pub fn register_external(
         &mut self,
         point: PointId,
         spec: ExternalHookSpec,

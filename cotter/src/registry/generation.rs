@@ -239,7 +239,7 @@ fn find_disabled(units: &[OwnerUnit], ids: &[HandlerId]) -> Vec<HandlerId> {
 /// Returns the triggers of the skills that are not shadowed. The compiled set is reused while no trigger
 /// changed.
 fn build_triggers(names: &NameTable, previous: Option<&Generation>) -> Arc<TriggerSet> {
-    let skills = names.in_force().filter_map(|(_, item)| match item {
+    let skills = names.visible().filter_map(|(_, item)| match item {
         NamedItem::Skill(skill) => Some(skill),
         _ => None,
     });

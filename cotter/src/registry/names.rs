@@ -42,14 +42,14 @@ impl NameTable {
     }
 
     /// Returns the items that are not shadowed, in the order of registration.
-    pub(crate) fn in_force(&self) -> impl Iterator<Item = &(Owner, NamedItem)> {
+    pub(crate) fn visible(&self) -> impl Iterator<Item = &(Owner, NamedItem)> {
         self.all.iter().filter(|(owner, item)| {
             self.find(item.kind(), item.name()).is_some_and(|(found, _)| found.is_same_unit(owner))
         })
     }
 
     /// Returns every item, shadowed ones included, in the order of registration.
-    pub(crate) fn every(&self) -> impl Iterator<Item = &(Owner, NamedItem)> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &(Owner, NamedItem)> {
         self.all.iter()
     }
 

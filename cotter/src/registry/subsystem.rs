@@ -10,7 +10,7 @@
 //! use std::sync::Mutex;
 //! use cotter::{Agent, Hook, Permit, Workspace, ToolSpec, permission::Zone};
 //! use cotter::{permission::facts::Facts, tool::ToolFuture};
-//! use cotter_test::{Recording, Scripted, Step};
+//! use cotter_test::{RecordingModel, ScriptedModel, Step};
 //! use serde_json::{Value, json};
 //!
 //! /// Remembers one thing.
@@ -42,7 +42,7 @@
 //! }
 //!
 //! let step = Step::call("chalk", json!({"words": "buy milk"}));
-//! let model = Recording::new(Scripted::new([step, Step::text("I wrote it down.")]));
+//! let model = RecordingModel::new(ScriptedModel::new([step, Step::text("I wrote it down.")]));
 //! let agent = Agent::builder(model.clone()).hook(Slate::default()).build()?;
 //! agent.process_request("Remember the milk.").await?;
 //! assert!(model.shown().contains("result c1.1: written\n"));

@@ -165,7 +165,7 @@ impl RunLoop {
         }
         let (text, sent) = notes::render(&pending, |id| self.step_cx.generation().meta(id));
         let message =
-            Message::User(UserMessage::marked(Content::Text(text), UserMessageKind::Note));
+            Message::User(UserMessage::with_kind(Content::Text(text), UserMessageKind::Note));
         Some(Box::new(RenderedNotes { message, sent, count: pending.len() }))
     }
 

@@ -67,7 +67,7 @@ pub(crate) async fn invoke(
 ) -> Result<CommandResult, HandlerFailure> {
     let _lock = session.shared.run_lock.try_lock();
     let step_cx = StepCx::of(&session.cx(SmolStr::default(), cancel.clone()));
-    let author = NoteAuthor::called("command", &command.name, owner);
+    let author = NoteAuthor::named("command", &command.name, owner);
     let controls = step_cx.cx.with_author(author).controls();
     let name = command.name.clone();
     let args = split_args(&args_raw);

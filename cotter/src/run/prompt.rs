@@ -283,7 +283,7 @@ async fn run_hooks(
         let Some(NamedItem::Hook(hook)) = step_cx.view.find(NameKind::Hook, name) else { continue };
         let owner = step_cx.view.owner_of(NameKind::Hook, name);
         let origin = owner.origin.to_string();
-        let cx = step_cx.cx.with_author(NoteAuthor::called("hook", name, owner.clone()));
+        let cx = step_cx.cx.with_author(NoteAuthor::named("hook", name, owner.clone()));
         let hook_cx = HookCx {
             name: name.clone(),
             raw_text: raw.to_owned(),

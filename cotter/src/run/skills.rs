@@ -61,7 +61,7 @@ fn build_injection(name: &str, content: Content, max_bytes: usize) -> UserMessag
             Content::Parts(std::iter::once(ContentPart::Text(text)).chain(others).collect())
         }
     };
-    UserMessage::marked(content, UserMessageKind::SkillInjection)
+    UserMessage::with_kind(content, UserMessageKind::SkillInjection)
 }
 
 /// Collects the skills that a person's task triggers, besides the skills that the person named. Each is
@@ -125,7 +125,7 @@ async fn load_skill_text(
     source: SkillCaller,
 ) -> Result<Content, HandlerFailure> {
     let owner = step_cx.view.owner_of(NameKind::Skill, &skill.name);
-    let cx = step_cx.cx.with_author(NoteAuthor::called("skill", &skill.name, owner));
+    let cx = step_cx.cx.with_author(NoteAuthor::named("skill", &skill.name, owner));
     let controls = cx.controls();
     let name = skill.name.clone();
     let skill_cx = SkillCx { name: name.clone(), parsed_text, args, source, controls };

@@ -90,7 +90,7 @@ async fn invoke(step_cx: StepCx, started: SubagentStartEvent) -> Result<ToolOutp
             let (tool, call_id) = (call.tool.clone(), call.call_id.clone());
             NoteAuthor::Tool(Arc::new(ToolCallRef { tool, owner, call_id }))
         }
-        _ => NoteAuthor::called("subagent", &name, owner),
+        _ => NoteAuthor::named("subagent", &name, owner),
     });
     let subagent_cx =
         SubagentCx { name: name.clone(), prompt: started.prompt, controls: cx.controls() };

@@ -62,8 +62,8 @@ impl Permit {
     /// True if a search may read a file that it finds. The decision covers the paths that a call names, but
     /// not this file. So the search must skip files that are closed, outside the workspace, secret by name,
     /// or subject to an ask or deny rule. To read such a file, a call must name it.
-    pub fn may_look_into(&self, path: &Path) -> bool {
-        self.cx.may_look_into(&self.tool, path)
+    pub fn may_read_within(&self, path: &Path) -> bool {
+        self.cx.may_read_within(&self.tool, path)
     }
 
     /// Returns the context of the call.

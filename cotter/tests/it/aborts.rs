@@ -17,7 +17,7 @@ use cotter::{
     permission::Zone,
 };
 use cotter_test::{
-    Diary, PersonAnswer, Scripted, ScriptedUi, Step, ending, fresh, nap, probe, transcript,
+    Diary, PersonAnswer, ScriptedModel, ScriptedUi, Step, ending, fresh, nap, probe, transcript,
 };
 use expect_test::{Expect, expect};
 use serde_json::json;
@@ -59,8 +59,8 @@ async fn check(builder: AgentBuilder, expected: Expect) {
 }
 
 /// Creates the script of a run that is aborted at its first step, and of the run after it.
-fn script(step: Step) -> Scripted {
-    Scripted::new([step, Step::text("as if nothing had been")])
+fn script(step: Step) -> ScriptedModel {
+    ScriptedModel::new([step, Step::text("as if nothing had been")])
 }
 
 #[tokio::test(start_paused = true)]
@@ -204,7 +204,7 @@ async fn l6_abort_during_a_prompt_gate_does_not_store_the_prompt() {
         }
         Admission::Pass
     }
-    let model = Scripted::new([Step::text("as if nothing had been")]);
+    let model = ScriptedModel::new([Step::text("as if nothing had been")]);
     check(
         Agent::builder(model).on(UserPromptSubmit, slow),
         expect![[r#"
@@ -240,7 +240,7 @@ async fn l6_abort_during_a_turn_end_gate_ends_the_run() {
 /// An abort directly before the request sends no request to the model.
 #[tokio::test]
 async fn l6_abort_before_the_request_stores_no_reply() {
-    let model = Scripted::new([Step::text("unheard")]);
+    let model = ScriptedModel::new([Step::text("unheard")]);
     let stop = |_: &ModelPreEvent, cx: &Cx| cx.cancel().cancel();
     let diary = Diary::default();
     let agent = watched(Agent::builder(model).observe(ModelPre, named("stop", stop)), &diary);
@@ -259,7 +259,7 @@ async fn l6_run_aborted_before_it_starts_has_a_start_and_an_end() {
         called.add("called");
         Admission::Pass
     };
-    let model = Scripted::new([Step::text("unheard")]);
+    let model = ScriptedModel::new([Step::text("unheard")]);
     let agent = watched(Agent::builder(model.clone()).on(UserPromptSubmit, seen), &diary);
     let session = fresh(&agent).await;
     let run = session.prompt("go");
@@ -303,7 +303,7 @@ async fn l6_a_dropped_run_ends_as_aborted_on_many_threads() {
 #[tokio::test]
 async fn run_that_is_never_awaited_stores_nothing() {
     let diary = Diary::default();
-    let agent = watched(Agent::builder(Scripted::new([Step::text("hello")])), &diary);
+    let agent = watched(Agent::builder(ScriptedModel::new([Step::text("hello")])), &diary);
     let session = fresh(&agent).await;
     drop(session.prompt("never mind"));
     for _ in 0..9 {
@@ -318,7 +318,7 @@ async fn run_that_is_never_awaited_stores_nothing() {
 async fn detached_run_continues_without_its_caller() {
     let diary = Diary::default();
     let step = Step::text("by myself").and_delay(Duration::from_millis(1));
-    let agent = watched(Agent::builder(Scripted::new([step])), &diary);
+    let agent = watched(Agent::builder(ScriptedModel::new([step])), &diary);
     let session = fresh(&agent).await;
     let mut events = session.events();
     session.prompt("go").detach();
@@ -338,7 +338,7 @@ async fn two_at_once(session: &Session) -> (String, String) {
 async fn concurrent_prompts_on_one_session_run_in_turn() {
     let diary = Diary::default();
     let reply = |text: &str| Step::text(text).and_delay(Duration::from_millis(1));
-    let agent = watched(Agent::builder(Scripted::new([reply("one"), reply("two")])), &diary);
+    let agent = watched(Agent::builder(ScriptedModel::new([reply("one"), reply("two")])), &diary);
     let session = fresh(&agent).await;
     let (first, second) = two_at_once(&session).await;
     expect![[r#"
@@ -380,7 +380,7 @@ async fn prompts_from_many_threads_have_paired_starts_and_ends() {
     let diary = Diary::default();
     let call = || Step::call("echo", json!({"text": "x"}));
     let script = (0..40).flat_map(|_| [call(), Step::text("done")]);
-    let agent = watched(Agent::builder(Scripted::new(script)).tool(echo()), &diary);
+    let agent = watched(Agent::builder(ScriptedModel::new(script)).tool(echo()), &diary);
     let session = fresh(&agent).await;
     let runs: Vec<_> = (0..40)
         .map(|n| {

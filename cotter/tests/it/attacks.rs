@@ -38,7 +38,7 @@ use cotter::{
     tool::ToolFuture,
 };
 use cotter_test::{
-    Diary, PersonAnswer, Scripted, ScriptedUi, Step, ending, fresh, probe, spec, transcript,
+    Diary, PersonAnswer, ScriptedModel, ScriptedUi, Step, ending, fresh, probe, spec, transcript,
 };
 use expect_test::expect;
 use serde_json::{Value, json};
@@ -115,11 +115,12 @@ async fn s2_gate_registered_while_the_ledger_row_is_synced_blocks() {
                 .unwrap();
         }
     });
-    let agent = Agent::builder(Scripted::new([Step::call("write", json!({})), Step::text("done")]))
-        .store(store)
-        .tool(probe("write", Zone::Workspace, &diary))
-        .build()
-        .unwrap();
+    let agent =
+        Agent::builder(ScriptedModel::new([Step::call("write", json!({})), Step::text("done")]))
+            .store(store)
+            .tool(probe("write", Zone::Workspace, &diary))
+            .build()
+            .unwrap();
     *slot.lock().unwrap() = Some(agent.clone());
     let session = fresh(&agent).await;
     let _ = session.prompt("go").await;
@@ -139,11 +140,12 @@ async fn l21_abort_while_the_ledger_row_is_synced_starts_no_call() {
             cancel.cancel();
         }
     });
-    let agent = Agent::builder(Scripted::new([Step::call("write", json!({})), Step::text("done")]))
-        .store(store)
-        .tool(probe("write", Zone::Workspace, &diary))
-        .build()
-        .unwrap();
+    let agent =
+        Agent::builder(ScriptedModel::new([Step::call("write", json!({})), Step::text("done")]))
+            .store(store)
+            .tool(probe("write", Zone::Workspace, &diary))
+            .build()
+            .unwrap();
     let session = fresh(&agent).await;
     let run = session.prompt("go");
     *slot.lock().unwrap() = Some(run.cancel_token());
@@ -204,11 +206,12 @@ async fn s26_finished_call_is_not_reported_cancelled_after_a_store_error() {
             !ran.lines().is_empty() && stumbled.fetch_add(1, Ordering::Relaxed) == 0
         }),
     };
-    let agent = Agent::builder(Scripted::new([Step::call("write", json!({})), Step::text("done")]))
-        .store(store)
-        .tool(probe("write", Zone::Workspace, &diary))
-        .build()
-        .unwrap();
+    let agent =
+        Agent::builder(ScriptedModel::new([Step::call("write", json!({})), Step::text("done")]))
+            .store(store)
+            .tool(probe("write", Zone::Workspace, &diary))
+            .build()
+            .unwrap();
     let session = fresh(&agent).await;
     let (_, reply) = to_the_end(session.prompt("go")).await;
     assert_eq!(ending(&reply), "error: store: the disk is full");
@@ -277,7 +280,7 @@ async fn l6_session_end_fires_after_a_store_failure() {
     let (started, ended) = (diary.clone(), diary.clone());
     let broken = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let (breaks, is_broken) = (broken.clone(), broken);
-    let agent = Agent::builder(Scripted::new([Step::text("done")]))
+    let agent = Agent::builder(ScriptedModel::new([Step::text("done")]))
         .store(Stumbling {
             store: MemoryStore::new(),
             when: Arc::new(move || is_broken.load(Ordering::Relaxed)),
@@ -334,7 +337,7 @@ impl Ui for PanickyUi {
 #[tokio::test]
 async fn l6_a_panic_outside_of_hooks_ends_the_run_properly() {
     let diary = Diary::default();
-    let steps = |name: &str| Scripted::new([Step::call(name, json!({})), Step::text("done")]);
+    let steps = |name: &str| ScriptedModel::new([Step::call(name, json!({})), Step::text("done")]);
     let builders = [
         Agent::builder(PanickyModel("test/panics".into())),
         Agent::builder(steps("odd")).tool(Panics(spec("odd"))),
@@ -361,7 +364,7 @@ async fn l6_a_panic_outside_of_hooks_ends_the_run_properly() {
 /// No owner can register as the kernel or replace it.
 #[test]
 fn registration_as_the_kernel_is_refused() {
-    let agent = Agent::builder(Scripted::new([])).build().unwrap();
+    let agent = Agent::builder(ScriptedModel::new([])).build().unwrap();
     let kernel = agent.hooks();
     let owner = || Owner::new(Origin::Kernel, "cotter");
     assert!(agent.reload(owner(), true, |_| {}).is_err());
@@ -375,7 +378,7 @@ fn registration_as_the_kernel_is_refused() {
 /// grant.
 #[test]
 fn owner_is_unloaded_with_or_without_its_grant() {
-    let agent = Agent::builder(Scripted::new([])).build().unwrap();
+    let agent = Agent::builder(ScriptedModel::new([])).build().unwrap();
     let kernel = agent.hooks();
     let plain = || Owner::new(Origin::Project, "hooks");
     let keep = |unit: &mut cotter::Registry| {
@@ -391,13 +394,14 @@ fn owner_is_unloaded_with_or_without_its_grant() {
 async fn mode_auto_refuses_calls_that_a_gate_asks_about() {
     let diary = Diary::default();
     let ui = ScriptedUi::new([PersonAnswer::Yes]);
-    let agent = Agent::builder(Scripted::new([Step::call("look", json!({})), Step::text("done")]))
-        .ui(ui.clone())
-        .mode(Mode::Auto)
-        .on(ToolPre, named("wary", |_: &ToolPreEvent| Verdict::ask("sure?")))
-        .tool(probe("look", Zone::Safe, &diary))
-        .build()
-        .unwrap();
+    let agent =
+        Agent::builder(ScriptedModel::new([Step::call("look", json!({})), Step::text("done")]))
+            .ui(ui.clone())
+            .mode(Mode::Auto)
+            .on(ToolPre, named("wary", |_: &ToolPreEvent| Verdict::ask("sure?")))
+            .tool(probe("look", Zone::Safe, &diary))
+            .build()
+            .unwrap();
     let session = fresh(&agent).await;
     let _ = session.prompt("go").await;
     assert_eq!((ui.questions().len(), diary.shown().as_str()), (0, ""));
@@ -411,8 +415,10 @@ async fn deny_rule_matches_either_end_of_a_link() {
     std::fs::write(root.join("real.txt"), "secret words").unwrap();
     std::os::unix::fs::symlink("real.txt", root.join("link.txt")).unwrap();
     for denied in ["read(./link.txt)", "read(./real.txt)"] {
-        let model =
-            Scripted::new([Step::call("read", json!({"path": "link.txt"})), Step::text("done")]);
+        let model = ScriptedModel::new([
+            Step::call("read", json!({"path": "link.txt"})),
+            Step::text("done"),
+        ]);
         let agent = Agent::builder(model)
             .workspace(Workspace::new(&root))
             .rule(Rule::parse(RuleKind::Deny, denied).unwrap())
@@ -434,11 +440,12 @@ async fn gate_limit_of_duration_max_is_accepted() {
         tokio::time::sleep(Duration::from_millis(1)).await;
         Verdict::Pass
     };
-    let agent = Agent::builder(Scripted::new([Step::call("look", json!({})), Step::text("done")]))
-        .on(ToolPre, named("slow", slow).limit(Duration::MAX))
-        .tool(probe("look", Zone::Safe, &diary))
-        .build()
-        .unwrap();
+    let agent =
+        Agent::builder(ScriptedModel::new([Step::call("look", json!({})), Step::text("done")]))
+            .on(ToolPre, named("slow", slow).limit(Duration::MAX))
+            .tool(probe("look", Zone::Safe, &diary))
+            .build()
+            .unwrap();
     let reply = fresh(&agent).await.prompt("go").await;
     assert_eq!((ending(&reply).as_str(), diary.shown().as_str()), ("end_turn", "look {}\n"));
 }
@@ -454,11 +461,12 @@ async fn l7_pass_after_the_limit_does_not_count() {
         poll_fn(|task| Poll::Ready(later.as_mut().poll(task).is_ready())).await;
         Verdict::Pass
     };
-    let agent = Agent::builder(Scripted::new([Step::call("look", json!({})), Step::text("done")]))
-        .on(ToolPre, named("late", late).limit(Duration::from_millis(50)))
-        .tool(probe("look", Zone::Safe, &diary))
-        .build()
-        .unwrap();
+    let agent =
+        Agent::builder(ScriptedModel::new([Step::call("look", json!({})), Step::text("done")]))
+            .on(ToolPre, named("late", late).limit(Duration::from_millis(50)))
+            .tool(probe("look", Zone::Safe, &diary))
+            .build()
+            .unwrap();
     let _ = fresh(&agent).await.prompt("go").await;
     assert_eq!(diary.shown(), "");
 }
@@ -469,19 +477,20 @@ async fn s2_answer_of_a_removed_hook_does_not_count() {
     let diary = Diary::default();
     let slot: Arc<Mutex<Option<(Agent, cotter::hooks::HandlerId)>>> = Arc::default();
     let revoke = slot.clone();
-    let agent = Agent::builder(Scripted::new([Step::call("risky", json!({})), Step::text("done")]))
-        .on(
-            ToolPre,
-            named("revoker", move |_: &ToolPreEvent| {
-                if let Some((agent, id)) = revoke.lock().unwrap().take() {
-                    assert!(agent.remove(id));
-                }
-                Verdict::Pass
-            }),
-        )
-        .tool(probe("risky", Zone::External, &diary))
-        .build()
-        .unwrap();
+    let agent =
+        Agent::builder(ScriptedModel::new([Step::call("risky", json!({})), Step::text("done")]))
+            .on(
+                ToolPre,
+                named("revoker", move |_: &ToolPreEvent| {
+                    if let Some((agent, id)) = revoke.lock().unwrap().take() {
+                        assert!(agent.remove(id));
+                    }
+                    Verdict::Pass
+                }),
+            )
+            .tool(probe("risky", Zone::External, &diary))
+            .build()
+            .unwrap();
     let id = agent
         .answer(PermissionAsk, named("yes-man", |_: &Question| PermissionAnswer::Yes))
         .unwrap();
@@ -516,12 +525,13 @@ async fn s4_answer_does_not_count_for_a_second_hook_of_the_same_name() {
         let more = named("guard", |_: &ToolPreEvent| Verdict::ask("this deletes everything"));
         agent.extend(Owner::new(Origin::Project, "p"), |unit| _ = unit.on(ToolPre, more)).unwrap();
     }))));
-    let agent = Agent::builder(Scripted::new([Step::call("look", json!({})), Step::text("done")]))
-        .ui(ui)
-        .on(ToolPre, named("guard", |_: &ToolPreEvent| Verdict::ask("a formality")))
-        .tool(probe("look", Zone::Safe, &diary))
-        .build()
-        .unwrap();
+    let agent =
+        Agent::builder(ScriptedModel::new([Step::call("look", json!({})), Step::text("done")]))
+            .ui(ui)
+            .on(ToolPre, named("guard", |_: &ToolPreEvent| Verdict::ask("a formality")))
+            .tool(probe("look", Zone::Safe, &diary))
+            .build()
+            .unwrap();
     *slot.lock().unwrap() = Some(agent.clone());
     let session = fresh(&agent).await;
     let _ = session.prompt("go").await;
@@ -535,7 +545,7 @@ async fn read_counts_a_long_line_once() {
     let root = folder.path().canonicalize().unwrap();
     std::fs::write(root.join("a.txt"), format!("{}\nsecond\n", "x".repeat(40_000))).unwrap();
     let input = json!({"path": "a.txt", "offset": 2});
-    let agent = Agent::builder(Scripted::new([Step::call("read", input), Step::text("done")]))
+    let agent = Agent::builder(ScriptedModel::new([Step::call("read", input), Step::text("done")]))
         .workspace(Workspace::new(Path::new(&root)))
         .tool(Read::default())
         .build()
@@ -571,9 +581,9 @@ async fn s20_every_spelling_of_the_note_tag_is_escaped() {
             let words = words.clone();
             async move { Ok(words.into()) }
         })
-        .touching(Facts::zone(Zone::Safe));
+        .with_facts(Facts::zone(Zone::Safe));
         let agent =
-            Agent::builder(Scripted::new([Step::call("look", json!({})), Step::text("done")]))
+            Agent::builder(ScriptedModel::new([Step::call("look", json!({})), Step::text("done")]))
                 .tool(tool)
                 .build()
                 .unwrap();
@@ -588,7 +598,7 @@ async fn s20_every_spelling_of_the_note_tag_is_escaped() {
 /// scope would hide nothing.
 #[tokio::test]
 async fn invalid_tool_glob_is_refused() {
-    let builder = || Agent::builder(Scripted::new([]));
+    let builder = || Agent::builder(ScriptedModel::new([]));
     let gate = named("guard", |_: &ToolPreEvent| Verdict::block("no")).tools(["wri[te"]);
     let error = |built: Result<Agent, _>| built.err().map(|error: RegisterError| error.to_string());
     assert_eq!(

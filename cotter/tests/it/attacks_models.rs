@@ -9,7 +9,7 @@ use cotter::{
     Agent, FnTool, Origin, Owner, ToolSpec,
     hooks::points::{ModelPost, ModelPostEvent},
 };
-use cotter_test::{Scripted, Step, fresh};
+use cotter_test::{ScriptedModel, Step, fresh};
 use serde_json::json;
 
 /// Sets a flag when it is dropped.
@@ -32,7 +32,7 @@ async fn r6_unloaded_tool_is_dropped_while_a_session_is_idle() {
             let _ = &held;
             async { Ok("held".into()) }
         });
-        let model = Scripted::new([Step::call("held", json!({})), Step::text("ok")]);
+        let model = ScriptedModel::new([Step::call("held", json!({})), Step::text("ok")]);
         let agent = Agent::builder(model).build().unwrap();
         if listens {
             agent.observe(ModelPost, |_: &ModelPostEvent| {}).unwrap();

@@ -13,7 +13,7 @@ use cotter::{
     model::{Delta, Model, ModelError, ModelErrorKind, ReplyStream, Request},
     named,
 };
-use cotter_test::{Diary, Recording, Scripted, Step, ending, fresh, transcript};
+use cotter_test::{Diary, RecordingModel, ScriptedModel, Step, ending, fresh, transcript};
 use expect_test::{Expect, expect};
 use futures_util::stream;
 use smol_str::SmolStr;
@@ -43,7 +43,7 @@ async fn l21_temporary_error_is_retried_and_its_stream_dropped() {
         Step::text("whole"),
     ];
     check(
-        Agent::builder(Scripted::new(script)),
+        Agent::builder(ScriptedModel::new(script)),
         expect![[r#"
         session.start
         message user: go
@@ -72,7 +72,7 @@ async fn l21_retry_after_is_waited_for() {
     let wait = Some(Duration::from_secs(90));
     let limited = Step::default().and_error(ModelErrorKind::RateLimited, wait);
     check(
-        Agent::builder(Scripted::new([limited, Step::text("ok")])),
+        Agent::builder(ScriptedModel::new([limited, Step::text("ok")])),
         expect![[r#"
         session.start
         message user: go
@@ -95,7 +95,8 @@ async fn l21_too_long_retry_after_goes_to_the_fallback_model() {
     let day = Some(Duration::from_secs(86_400));
     let limited = || Step::default().and_error(ModelErrorKind::RateLimited, day);
     check(
-        Agent::builder(Scripted::new([limited()])).fallback(Scripted::new([Step::text("ok")])),
+        Agent::builder(ScriptedModel::new([limited()]))
+            .fallback(ScriptedModel::new([Step::text("ok")])),
         expect![[r#"
             session.start
             message user: go
@@ -111,7 +112,7 @@ async fn l21_too_long_retry_after_goes_to_the_fallback_model() {
     )
     .await;
     check(
-        Agent::builder(Scripted::new([limited()])),
+        Agent::builder(ScriptedModel::new([limited()])),
         expect![[r#"
             session.start
             message user: go
@@ -169,7 +170,7 @@ async fn l21_usage_of_a_broken_reply_counts() {
 #[tokio::test(start_paused = true)]
 async fn l21_after_the_last_retry_the_run_fails() {
     let script = std::iter::repeat_n(fails(ModelErrorKind::Timeout), 9);
-    let builder = Agent::builder(Scripted::new(script)).limits(|limits| limits.retries = 2);
+    let builder = Agent::builder(ScriptedModel::new(script)).limits(|limits| limits.retries = 2);
     check(
         builder,
         expect![[r#"
@@ -191,7 +192,7 @@ async fn l21_only_temporary_error_kinds_are_retried() {
     let mut shown = String::new();
     for word in ModelErrorKind::words() {
         let kind = ModelErrorKind::parse(word).unwrap();
-        let model = Scripted::new(std::iter::repeat_n(fails(kind), 9));
+        let model = ScriptedModel::new(std::iter::repeat_n(fails(kind), 9));
         let agent = Agent::builder(model.clone()).build().unwrap();
         let reply = fresh(&agent).await.prompt("go").await;
         shown += &format!("{word}: {} requests, {}\n", model.requests(), ending(&reply));
@@ -213,11 +214,11 @@ async fn l21_only_temporary_error_kinds_are_retried() {
 /// L21: a model that failed for good is not asked again in the same run, but is asked in the next run.
 #[tokio::test(start_paused = true)]
 async fn l21_run_stays_with_the_fallback_model_that_answered() {
-    let dead = || Scripted::new(std::iter::repeat_n(fails(ModelErrorKind::Auth), 9));
-    let dead = Recording::new(dead().named("test/dead"));
+    let dead = || ScriptedModel::new(std::iter::repeat_n(fails(ModelErrorKind::Auth), 9));
+    let dead = RecordingModel::new(dead().named("test/dead"));
     let call = || Step::call("missing", serde_json::json!({}));
     let steps = [call(), call(), Step::text("done"), Step::text("again")];
-    let next = Recording::new(Scripted::new(steps).named("test/next"));
+    let next = RecordingModel::new(ScriptedModel::new(steps).named("test/next"));
     let agent = Agent::builder(dead.clone()).fallback(next.clone()).build().unwrap();
     let session = fresh(&agent).await;
     session.prompt("go").await.unwrap();
@@ -236,11 +237,11 @@ async fn l4_model_pre_fires_for_every_attempt_of_every_model() {
             diary.add(format!("{} {}", request.attempt, request.model));
         }
     };
-    let first = Scripted::new(std::iter::repeat_n(fails(ModelErrorKind::Overloaded), 2));
-    let broken = Scripted::new([Step::text("gar").and_error(ModelErrorKind::Auth, None)]);
+    let first = ScriptedModel::new(std::iter::repeat_n(fails(ModelErrorKind::Overloaded), 2));
+    let broken = ScriptedModel::new([Step::text("gar").and_error(ModelErrorKind::Auth, None)]);
     let builder = Agent::builder(first.named("test/first"))
         .fallback(broken.named("test/second"))
-        .fallback(Scripted::new([Step::text("at last")]).named("test/third"))
+        .fallback(ScriptedModel::new([Step::text("at last")]).named("test/third"))
         .limits(|limits| limits.retries = 1)
         .observe(ModelPre, named("seen", seen));
     check(
@@ -291,7 +292,7 @@ async fn stream_that_ends_before_done_is_a_network_error() {
             Box::pin(futures_util::stream::iter([Ok(half)]))
         }
     }
-    let builder = Agent::builder(Cut).fallback(Scripted::new([Step::text("whole")]));
+    let builder = Agent::builder(Cut).fallback(ScriptedModel::new([Step::text("whole")]));
     check(
         builder.limits(|limits| limits.retries = 0),
         expect![[r#"
@@ -317,7 +318,7 @@ async fn stream_that_ends_before_done_is_a_network_error() {
 /// once. It stays in history at that position.
 #[tokio::test(start_paused = true)]
 async fn l9_notes_are_kept_across_retries_and_delivered_once() {
-    let model = Recording::new(Scripted::new([
+    let model = RecordingModel::new(ScriptedModel::new([
         fails(ModelErrorKind::Overloaded),
         fails(ModelErrorKind::Overloaded),
         Step::text("one"),
@@ -404,7 +405,7 @@ async fn l5_model_post_fires_once_per_recorded_reply() {
         Step::call("nothing", serde_json::json!({})).and_usage(usage),
         Step::text("done").and_usage(usage),
     ];
-    let agent = Agent::builder(Scripted::new(script).priced(0.25))
+    let agent = Agent::builder(ScriptedModel::new(script).priced(0.25))
         .observe(ModelPost, named("meter", meter))
         .build()
         .unwrap();
@@ -425,7 +426,7 @@ async fn l5_model_post_fires_for_a_recorded_reply_of_an_aborted_run() {
         move |replied: &ModelPostEvent| diary.add(replied.model.as_str())
     };
     let stop = |_: &ModelPostEvent, cx: &Cx| cx.cancel().cancel();
-    let agent = Agent::builder(Scripted::new([Step::text("done")]))
+    let agent = Agent::builder(ScriptedModel::new([Step::text("done")]))
         .observe(ModelPost, named("stop", stop))
         .observe(ModelPost, named("meter", meter))
         .build()
@@ -438,7 +439,7 @@ async fn l5_model_post_fires_for_a_recorded_reply_of_an_aborted_run() {
 #[tokio::test]
 async fn truncated_reply_is_continued_three_times() {
     let cut = |text: &str| Step::text(text).and_stop(StopReason::MaxTokens);
-    let model = Scripted::new([cut("a"), cut("b"), cut("c"), cut("d"), cut("e")]);
+    let model = ScriptedModel::new([cut("a"), cut("b"), cut("c"), cut("d"), cut("e")]);
     let agent = Agent::builder(model).build().unwrap();
     let session = fresh(&agent).await;
     let reply = session.prompt("go").await;
@@ -462,7 +463,7 @@ async fn truncated_reply_is_continued_three_times() {
     "#]]
     .assert_eq(&shown);
 
-    let model = Scripted::new([cut("a"), cut("b"), cut("c"), Step::text("d")]);
+    let model = ScriptedModel::new([cut("a"), cut("b"), cut("c"), Step::text("d")]);
     let agent = Agent::builder(model).build().unwrap();
     assert_eq!(ending(&fresh(&agent).await.prompt("go").await), "end_turn");
 }

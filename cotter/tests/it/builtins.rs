@@ -14,14 +14,14 @@ use cotter::{
     },
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Recording, Scripted, Step, fresh, shown_event, spec, transcript};
+use cotter_test::{RecordingModel, ScriptedModel, Step, fresh, shown_event, spec, transcript};
 use expect_test::{Expect, expect};
 use serde_json::json;
 
 use crate::kit::to_the_end;
 
 fn builder(steps: impl IntoIterator<Item = Step>) -> AgentBuilder {
-    Agent::builder(Scripted::new(steps)).extend(builtin::subagents).extend(builtin::commands)
+    Agent::builder(ScriptedModel::new(steps)).extend(builtin::subagents).extend(builtin::commands)
 }
 
 /// Runs prompts one after the other on one session and checks the text that the person reads.
@@ -41,7 +41,7 @@ async fn check(builder: AgentBuilder, prompts: &[&str], expected: Expect) {
 
 #[tokio::test]
 async fn p1_agent_without_builtins_has_no_commands_or_subagents() {
-    let agent = Agent::builder(Scripted::new([Step::text("what?")])).build().unwrap();
+    let agent = Agent::builder(ScriptedModel::new([Step::text("what?")])).build().unwrap();
     assert_eq!(agent.commands(), []);
     assert_eq!(agent.names(NameKind::Subagent), []);
     assert_eq!(agent.process_request("/tools").await.unwrap().text(), "what?");
@@ -79,7 +79,7 @@ async fn p1_list_commands_show_tools_skills_agents_and_commands() {
     )
     .await;
     check(
-        Agent::builder(Scripted::new([])).extend(builtin::commands),
+        Agent::builder(ScriptedModel::new([])).extend(builtin::commands),
         &["/tools", "/skills", "/agents"],
         expect![[r#"
             > /tools
@@ -147,7 +147,7 @@ async fn g19_compact_command_summarises_and_reports_the_saving() {
 
 #[tokio::test]
 async fn g19_compact_command_passes_its_text_to_the_summary_model() {
-    let model = Recording::new(Scripted::new([Step::text("hello"), Step::text("short")]));
+    let model = RecordingModel::new(ScriptedModel::new([Step::text("hello"), Step::text("short")]));
     let agent = Agent::builder(model.clone()).extend(builtin::commands).build().unwrap();
     let session = fresh(&agent).await;
     session.prompt("hi").await.unwrap();
@@ -259,7 +259,7 @@ async fn g16_reviewer_subagent_can_only_read() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.txt"), "one\n").unwrap();
     let root = folder.path().canonicalize().unwrap();
-    let model = Recording::new(Scripted::new([
+    let model = RecordingModel::new(ScriptedModel::new([
         Step::call("invoke_subagent", json!({"name": "reviewer", "prompt": "look at a.txt"})),
         Step::call("read", json!({"path": "a.txt"})),
         Step::call("shout", json!({})),
@@ -304,7 +304,7 @@ async fn g19_compact_during_a_run_waits_for_its_next_request() {
         Ok(format!("{:?}", said.unwrap().unwrap()).into())
     });
     let tidy =
-        tidy.touching(cotter::permission::facts::Facts::zone(cotter::permission::Zone::Safe));
+        tidy.with_facts(cotter::permission::facts::Facts::zone(cotter::permission::Zone::Safe));
     let steps =
         [Step::call("tidy", json!({})), Step::text("it was tidied"), Step::text("all is well")];
     let agent = builder(steps).tool(tidy).build().unwrap();
@@ -326,9 +326,9 @@ async fn g19_compact_during_a_run_waits_for_its_next_request() {
 
 /// Checks the result of a call with these facts, under the kernel gates and in the project `/project`.
 async fn check_gate(facts: Facts, expected: Expect) {
-    let tool = FnTool::new(spec("touch"), |_| async { Ok("touched".into()) }).touching(facts);
+    let tool = FnTool::new(spec("touch"), |_| async { Ok("touched".into()) }).with_facts(facts);
     let script = [Step::call("touch", json!({})), Step::text("done")];
-    let agent = Agent::builder(Scripted::new(script))
+    let agent = Agent::builder(ScriptedModel::new(script))
         .workspace(Workspace::new(Path::new("/project")))
         .tool(tool);
     let session = fresh(&agent.build().unwrap()).await;
@@ -359,9 +359,10 @@ async fn c7_system_directories_are_write_protected() {
     let calls = ["/etc/hosts", "/usr/lib/x", "/dev/sda", "/etc/../etc/x"];
     for path in calls {
         let writes = Facts { writes: vec![path.into()], ..Facts::zone(Zone::Safe) };
-        let tool = FnTool::new(spec("touch"), |_| async { Ok("touched".into()) }).touching(writes);
+        let tool =
+            FnTool::new(spec("touch"), |_| async { Ok("touched".into()) }).with_facts(writes);
         let script = [Step::call("touch", json!({})), Step::text("done")];
-        let agent = Agent::builder(Scripted::new(script))
+        let agent = Agent::builder(ScriptedModel::new(script))
             .workspace(Workspace::new(Path::new("/")))
             .tool(tool);
         let session = fresh(&agent.build().unwrap()).await;
@@ -387,7 +388,7 @@ async fn s1_s16_hard_link_to_a_closed_file_is_closed() {
     let step = Step::call("read", json!({"path": "notes"}))
         .and_call("read", json!({"path": "twin"}))
         .and_call("read", json!({"path": "plain"}));
-    let agent = Agent::builder(Scripted::new([step, Step::text("done")]))
+    let agent = Agent::builder(ScriptedModel::new([step, Step::text("done")]))
         .workspace(Workspace::new(&root.join("project")).with_closed([root.join("own")]))
         .tool(cotter::builtin::Read::default());
     let session = fresh(&agent.build().unwrap()).await;
@@ -436,7 +437,7 @@ async fn read_pages_of_a_long_file_are_complete() {
 }
 
 async fn read_page(root: &Path, input: serde_json::Value, bytes: usize) -> String {
-    let agent = Agent::builder(Scripted::new([Step::call("read", input), Step::text("done")]))
+    let agent = Agent::builder(ScriptedModel::new([Step::call("read", input), Step::text("done")]))
         .workspace(Workspace::new(root))
         .limits(|limits| limits.result_bytes = bytes)
         .tool(Read::default());

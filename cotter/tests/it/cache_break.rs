@@ -27,7 +27,7 @@ use cotter::{
     named,
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Diary, Recording, Scripted, Step, ending, fresh, probe};
+use cotter_test::{Diary, RecordingModel, ScriptedModel, Step, ending, fresh, probe};
 use expect_test::{Expect, expect};
 use serde_json::json;
 use smol_str::SmolStr;
@@ -36,7 +36,7 @@ use crate::kit::files;
 
 /// A model whose request body is a text: tools, system prompt, messages, one line each.
 #[derive(Clone)]
-struct Plain(Recording<Scripted>);
+struct Plain(RecordingModel<ScriptedModel>);
 
 fn body(request: &Request) -> String {
     let mut body = String::new();
@@ -88,7 +88,7 @@ impl Watched {
         script: impl IntoIterator<Item = Step>,
         make: impl FnOnce(AgentBuilder) -> AgentBuilder,
     ) -> Self {
-        let model = Plain(Recording::new(Scripted::new(script)));
+        let model = Plain(RecordingModel::new(ScriptedModel::new(script)));
         let reports = Diary::default();
         let builder = make(Agent::builder(model.clone()).system_prompt("Be brief."));
         let (requests, writes) = (model.0.clone(), reports.clone());
@@ -122,7 +122,7 @@ fn user() -> Owner {
 
 fn tool(name: &'static str, description: &str) -> impl cotter::Tool {
     let spec = ToolSpec::new(name, description, json!({"type": "object"}));
-    FnTool::new(spec, |_| async { Ok("done".into()) }).touching(Facts::zone(Zone::Safe))
+    FnTool::new(spec, |_| async { Ok("done".into()) }).with_facts(Facts::zone(Zone::Safe))
 }
 
 fn exposed(name: &'static str) -> Skill {
@@ -331,7 +331,7 @@ fn rewriting(
             if build.messages.len() < after {
                 return ContextChange::Keep;
             }
-            ContextChange::Messages(build.messages.each(|_, message| match (message, to) {
+            ContextChange::Messages(build.messages.map_messages(|_, message| match (message, to) {
                 (Message::User(user), _) if user.content.text() != from => MessageChange::Keep,
                 (Message::User(_), Some(to)) => MessageChange::Replace(Message::user(to)),
                 (Message::User(_), None) => MessageChange::Drop,
@@ -464,10 +464,10 @@ async fn b0_cache_break_by_appended_text_names_its_transform() {
 #[tokio::test]
 async fn b0_change_of_unsent_data_is_no_cache_break() {
     let marked = |build: &ContextEvent| {
-        let changed = build.messages.each(|_, message| match message {
+        let changed = build.messages.map_messages(|_, message| match message {
             Message::User(user) if build.messages.len() > 4 => {
                 let content = user.content.clone();
-                let marked = UserMessage::marked(content, UserMessageKind::SkillInjection);
+                let marked = UserMessage::with_kind(content, UserMessageKind::SkillInjection);
                 MessageChange::Replace(Message::User(marked))
             }
             Message::Assistant(reply) if build.messages.len() > 2 => {
@@ -629,7 +629,7 @@ async fn b0_turns_that_only_append_are_no_cache_break() {
 #[tokio::test]
 async fn b0_other_model_and_reopened_session_are_no_cache_break() {
     let folder = tempfile::tempdir().unwrap();
-    let other = Recording::new(Scripted::new([Step::text("ok")]).named("test/other"));
+    let other = RecordingModel::new(ScriptedModel::new([Step::text("ok")]).named("test/other"));
     let set = Command::new("other", move |cx: CommandCx| {
         let other = other.clone();
         async move { cx.controls.set_model(other, ModelScope::Turn) }
@@ -673,13 +673,15 @@ async fn b0_other_model_and_reopened_session_are_no_cache_break() {
 async fn b0_cache_break_has_its_json_key() {
     let payloads = Diary::default();
     let writes = payloads.clone();
-    let agent =
-        Agent::builder(Plain(Recording::new(Scripted::new([Step::text("ok"), Step::text("ok")]))))
-            .observe(ModelPost, move |reply: &ModelPostEvent| {
-                writes.add(serde_json::to_string(reply).unwrap());
-            })
-            .build()
-            .unwrap();
+    let agent = Agent::builder(Plain(RecordingModel::new(ScriptedModel::new([
+        Step::text("ok"),
+        Step::text("ok"),
+    ]))))
+    .observe(ModelPost, move |reply: &ModelPostEvent| {
+        writes.add(serde_json::to_string(reply).unwrap());
+    })
+    .build()
+    .unwrap();
     let session = fresh(&agent).await;
     let mut reports = String::new();
     for prompt in ["one", "two"] {
@@ -703,7 +705,7 @@ async fn b0_cache_break_has_its_json_key() {
 /// B0: without an offset from the model, `byte` is `None`.
 #[tokio::test]
 async fn b0_cache_break_without_an_offset_has_no_byte() {
-    let model = Scripted::new([Step::text("ok"), Step::text("ok")]);
+    let model = ScriptedModel::new([Step::text("ok"), Step::text("ok")]);
     let reports = Diary::default();
     let writes = reports.clone();
     let agent = Agent::builder(model)
@@ -727,7 +729,7 @@ async fn b0_cache_break_without_an_offset_has_no_byte() {
 type Shown = Arc<Mutex<Vec<Weak<ToolList>>>>;
 
 /// A model that keeps nothing of a request alive.
-struct Forgetful(Scripted, Shown);
+struct Forgetful(ScriptedModel, Shown);
 
 impl Model for Forgetful {
     fn name(&self) -> &SmolStr {
@@ -756,7 +758,7 @@ async fn next_report(events: &mut cotter::hooks::events::EventStream) -> String 
 #[tokio::test]
 async fn b0_without_a_listener_no_request_is_remembered() {
     let shown = Shown::default();
-    let model = Scripted::new((0..9).map(|_| Step::text("ok")));
+    let model = ScriptedModel::new((0..9).map(|_| Step::text("ok")));
     let agent = Agent::builder(Forgetful(model, shown.clone()))
         .tool(probe("zero", Zone::Safe, &Diary::default()))
         .build()
@@ -811,7 +813,7 @@ async fn b0_without_a_listener_no_request_is_remembered() {
 #[tokio::test(start_paused = true)]
 async fn b0_listener_that_starts_during_a_reply_gets_it() {
     let slow = Step::text("o k").and_delay(Duration::from_secs(1));
-    let agent = Agent::builder(Scripted::new([slow])).build().unwrap();
+    let agent = Agent::builder(ScriptedModel::new([slow])).build().unwrap();
     let session = fresh(&agent).await;
     let run = tokio::spawn(session.prompt("one").into_future());
     tokio::time::sleep(Duration::from_millis(1500)).await;

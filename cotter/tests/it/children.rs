@@ -28,8 +28,8 @@ use cotter::{
     },
 };
 use cotter_test::{
-    Diary, PersonAnswer, Recording, Scripted, ScriptedUi, Step, ending, fresh, probe, spec,
-    transcript,
+    Diary, PersonAnswer, RecordingModel, ScriptedModel, ScriptedUi, Step, ending, fresh, probe,
+    spec, transcript,
 };
 use expect_test::{Expect, expect};
 use serde_json::json;
@@ -87,7 +87,7 @@ async fn check_refused(
             Step::text("sub done"),
             Step::text("done"),
         ];
-        let builder = register(Agent::builder(Scripted::new(script)).tool(probe(
+        let builder = register(Agent::builder(ScriptedModel::new(script)).tool(probe(
             "write",
             Zone::Workspace,
             &diary,
@@ -183,7 +183,7 @@ async fn c15_subagent_config_removes_tools_and_sets_mode_plan() {
     .await;
     check_refused(
         same,
-        AgentConfig::new("sub").looking_only(),
+        AgentConfig::new("sub").read_only(),
         expect![[r#"
         r1 c1.1 in -: invoke_subagent pass by zone
         r1/1 c2.1 in c1.1: write block by mode
@@ -295,7 +295,7 @@ async fn g16_question_of_a_subagent_goes_to_the_parents_person() {
             Step::text("sub done"),
             Step::text("done"),
         ];
-        let builder = Agent::builder(Scripted::new(script)).ui(ui.clone()).tool(probe(
+        let builder = Agent::builder(ScriptedModel::new(script)).ui(ui.clone()).tool(probe(
             "risky",
             Zone::External,
             &diary,
@@ -328,8 +328,8 @@ async fn g16_an_abort_of_the_parent_ends_the_children() {
             }
         });
         let script = [sub_call("one"), Step::call("hang", json!({}))];
-        let builder = Agent::builder(Scripted::new(script))
-            .tool(hang.touching(Facts::zone(Zone::Safe)))
+        let builder = Agent::builder(ScriptedModel::new(script))
+            .tool(hang.with_facts(Facts::zone(Zone::Safe)))
             .observe(SubagentEnd, move |ended: &SubagentEndEvent| {
                 ends.add(format!("{} {}: {}", ended.name, ended.status, ended.text));
             });
@@ -371,7 +371,7 @@ async fn l1_subagent_start_may_refuse_and_subagent_end_always_fires() {
     let diary = Diary::default();
     let (starts, ends) = (diary.clone(), diary.clone());
     let script = ["fine", "no", "burst"].map(sub_call).into_iter().chain([Step::text("done")]);
-    let agent = Agent::builder(Scripted::new(script))
+    let agent = Agent::builder(ScriptedModel::new(script))
         .define_mention(Subagent::new("sub", |cx: SubagentCx| async move {
             assert!(cx.prompt != "burst", "boo");
             Ok(format!("did {}", cx.prompt).into())
@@ -423,7 +423,7 @@ fn deeper(diary: &Diary) -> impl cotter::Tool + use<> {
             }
         }
     })
-    .touching(Facts::zone(Zone::Safe))
+    .with_facts(Facts::zone(Zone::Safe))
 }
 
 /// G16: the depth limit of four covers agents that call agents, tools that call tools, and both.
@@ -431,7 +431,7 @@ fn deeper(diary: &Diary) -> impl cotter::Tool + use<> {
 async fn g16_nesting_is_limited_to_depth_four() {
     let diary = Diary::default();
     let script = [Step::call("deeper", json!({})), Step::text("done")];
-    let agent = Agent::builder(Scripted::new(script)).tool(deeper(&diary)).build().unwrap();
+    let agent = Agent::builder(ScriptedModel::new(script)).tool(deeper(&diary)).build().unwrap();
     let session = fresh(&agent).await;
     assert_eq!(ending(&session.prompt("go").await), "end_turn");
     expect![[r#"
@@ -453,7 +453,7 @@ async fn g16_nesting_is_limited_to_depth_four() {
     .assert_eq(&format!("{}{}{}", diary.shown(), rows(&agent, session.id()), transcript(&session)));
     for way in WAYS {
         let script = (0..9).map(|_| sub_call("again")).chain((0..9).map(|_| Step::text("done")));
-        let model = Scripted::new(script);
+        let model = ScriptedModel::new(script);
         let builder =
             Agent::builder(model.clone()).limits(|limits: &mut Limits| limits.max_steps = Some(2));
         let agent = with_sub(builder, way, AgentConfig::new("sub")).build().unwrap();
@@ -484,7 +484,7 @@ async fn g17_tool_pre_hook_is_not_asked_about_its_own_call() {
         }
     };
     let script = [Step::call("look", json!({})), Step::text("done")];
-    let agent = Agent::builder(Scripted::new(script))
+    let agent = Agent::builder(ScriptedModel::new(script))
         .tool(probe("look", Zone::Safe, &diary))
         .on(ToolPre, named("gate", gate))
         .build()
@@ -512,7 +512,7 @@ async fn check_budget(limit: fn(&mut Limits), first: u64, each: u64) -> (String,
     let wait = Duration::from_millis(10);
     let children = (0..40).map(|_| Step::text("sub done").and_usage(used(each)).and_delay(wait));
     let model =
-        Scripted::new([calls.and_usage(used(first))].into_iter().chain(children)).priced(1.0);
+        ScriptedModel::new([calls.and_usage(used(first))].into_iter().chain(children)).priced(1.0);
     let agent = Agent::builder(model.clone())
         .define_mention(Subagent::agent(AgentConfig::new("sub")))
         .limits(limit)
@@ -553,8 +553,12 @@ async fn p8_abort_ends_a_tool_that_awaits_its_own_session() {
             Ok("never".into())
         }
     });
-    let model = Recording::new(Scripted::new([Step::call("knot", json!({})), Step::text("hello")]));
-    let agent = Agent::builder(model).tool(knot.touching(Facts::zone(Zone::Safe))).build().unwrap();
+    let model = RecordingModel::new(ScriptedModel::new([
+        Step::call("knot", json!({})),
+        Step::text("hello"),
+    ]));
+    let agent =
+        Agent::builder(model).tool(knot.with_facts(Facts::zone(Zone::Safe))).build().unwrap();
     let session = fresh(&agent).await;
     let running = tokio::spawn(session.prompt("go"));
     started.notified().await;
@@ -594,9 +598,9 @@ fn crash_agent(home: &Path, doom: &'static str) -> AgentBuilder {
         steps.push(call("deep"));
     }
     steps.extend([Step::call("write", json!({})), Step::text("sub done"), Step::text("done")]);
-    Agent::builder(Scripted::new(steps))
+    Agent::builder(ScriptedModel::new(steps))
         .store(files(home))
-        .tool(write.touching(Facts::zone(Zone::Workspace)))
+        .tool(write.with_facts(Facts::zone(Zone::Workspace)))
         .define_mention(Subagent::agent(AgentConfig::new("sub")))
         .define_mention(Subagent::agent(AgentConfig::new("deep")))
         .observe(points::ModelPre, move |_: &points::ModelPreEvent, cx: &Cx| {
@@ -667,8 +671,9 @@ fn s26_g16_session_continues_after_a_kill_during_a_subagent() {
     for doom in DOOMS {
         let home = tempfile::tempdir().expect("there is room for a folder");
         let id = start_and_kill(home.path(), doom);
-        let agent =
-            Agent::builder(Scripted::new([Step::text("I see.")])).store(files(home.path())).build();
+        let agent = Agent::builder(ScriptedModel::new([Step::text("I see.")]))
+            .store(files(home.path()))
+            .build();
         let agent = agent.expect("it is sound");
         block_on(async {
             let session = agent.session(&id).await.expect("it opens");

@@ -8,7 +8,7 @@ use cotter::{
     invoke::command::{CommandCx, CommandResult},
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Diary, Recording, Scripted, Step, ending, fresh, spec, transcript};
+use cotter_test::{Diary, RecordingModel, ScriptedModel, Step, ending, fresh, spec, transcript};
 use expect_test::{Expect, expect};
 use futures_util::FutureExt;
 use serde_json::{Map, Value, json};
@@ -31,7 +31,8 @@ fn echo_command(name: &'static str) -> Command {
 
 /// Sends typed texts and checks the replies and the requests to the model.
 async fn check(typed: &[&str], expected: Expect) {
-    let model = Recording::new(Scripted::new((0..typed.len()).map(|_| Step::text("said"))));
+    let model =
+        RecordingModel::new(ScriptedModel::new((0..typed.len()).map(|_| Step::text("said"))));
     let agent = Agent::builder(model.clone())
         .define_command(echo_command("say"))
         .define_command(echo_command("ns:say"))
@@ -62,7 +63,7 @@ async fn p1_commands_are_listed_completed_and_removed() {
     let branches = |typed: &str| -> Vec<String> {
         ["main", "make"].iter().filter(|b| b.starts_with(typed)).map(|b| (*b).into()).collect()
     };
-    let agent = Agent::builder(Scripted::new([]))
+    let agent = Agent::builder(ScriptedModel::new([]))
         .define_command(echo_command("say").description("Says it."))
         .define_command(echo_command("switch").completions(branches))
         .build()
@@ -115,7 +116,7 @@ async fn p1_commands_are_listed_completed_and_removed() {
 async fn p1_p2_invoke_command_returns_the_result() {
     let picture = ContentPart::Image { media_type: "image/png".into(), data: "AA==".into() };
     let shot = picture.clone();
-    let agent = Agent::builder(Scripted::new([]))
+    let agent = Agent::builder(ScriptedModel::new([]))
         .define_command(echo_command("say"))
         .define_command(Command::new("quiet", |_| async {}))
         .define_command(Command::new("shot", move |_| {
@@ -276,7 +277,7 @@ async fn p3_command_is_recognised_at_the_start_and_gets_its_arguments() {
 /// P2: attachments are content parts of the same message, after the text.
 #[tokio::test]
 async fn p2_attachments_of_a_command_follow_its_prompt_text() {
-    let model = Recording::new(Scripted::new([Step::text("a cat")]));
+    let model = RecordingModel::new(ScriptedModel::new([Step::text("a cat")]));
     let shot = |_| async {
         let picture = ContentPart::Image { media_type: "image/png".into(), data: "AA==".into() };
         CommandResult::prompt_with(
@@ -324,7 +325,7 @@ async fn p1_p4_command_during_a_run_starts_at_once_and_stores_later() {
                 Ok("slow ran".into())
             }
         })
-        .touching(Facts::zone(Zone::Safe))
+        .with_facts(Facts::zone(Zone::Safe))
     };
     let mark = |cx: CommandCx| async move {
         let before = cx.controls.entries().len();
@@ -334,7 +335,7 @@ async fn p1_p4_command_during_a_run_starts_at_once_and_stores_later() {
         Ok::<_, String>(CommandResult::Status(format!("{id}: {before} then {after}")))
     };
     let script = [Step::call("slow", json!({})).and_call("slow", json!({})), Step::text("done")];
-    let model = Recording::new(Scripted::new(script));
+    let model = RecordingModel::new(ScriptedModel::new(script));
     let agent = Agent::builder(model.clone())
         .tool(slow)
         .define_command(Command::new("mark", mark))
@@ -389,7 +390,7 @@ async fn p1_cancelled_command_ends_and_frees_the_session() {
             std::future::pending::<()>().await;
         }
     };
-    let agent = Agent::builder(Scripted::new([Step::text("hello")]))
+    let agent = Agent::builder(ScriptedModel::new([Step::text("hello")]))
         .define_command(Command::new("wait", waits))
         .build()
         .unwrap();
@@ -417,7 +418,7 @@ async fn p4_failed_command_keeps_its_stored_entries() {
         cx.controls.save_entry(entry("half")).map_err(|e| e.to_string())?;
         Err::<(), _>("the other half is missing".to_owned())
     };
-    let agent = Agent::builder(Scripted::new([]))
+    let agent = Agent::builder(ScriptedModel::new([]))
         .define_command(Command::new("half", half))
         .build()
         .unwrap();
@@ -442,7 +443,7 @@ async fn p2_command_gets_attachments_and_can_move_the_leaf() {
         let words = format!("{} left, {} parts", fork.entries().len(), cx.attachments.len());
         Ok::<_, cotter::history::store::StoreError>(CommandResult::Status(words))
     };
-    let agent = Agent::builder(Scripted::new([Step::text("one"), Step::text("two")]))
+    let agent = Agent::builder(ScriptedModel::new([Step::text("one"), Step::text("two")]))
         .define_command(Command::new("undo", undo))
         .build()
         .unwrap();

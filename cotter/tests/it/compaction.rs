@@ -15,18 +15,18 @@ use cotter::{
     named,
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Diary, Recording, Scripted, Step, ending, fresh, spec, transcript};
+use cotter_test::{Diary, RecordingModel, ScriptedModel, Step, ending, fresh, spec, transcript};
 use expect_test::{Expect, expect};
 use serde_json::json;
 
 use crate::kit::{Windowed, files, plain_lines, used};
 
 fn windowed(window: u64, steps: impl IntoIterator<Item = Step>) -> Windowed {
-    Windowed(Recording::new(Scripted::new(steps)), Some(window))
+    Windowed(RecordingModel::new(ScriptedModel::new(steps)), Some(window))
 }
 
 fn without_window(steps: impl IntoIterator<Item = Step>) -> Windowed {
-    Windowed(Recording::new(Scripted::new(steps)), None)
+    Windowed(RecordingModel::new(ScriptedModel::new(steps)), None)
 }
 
 fn text(text: &str, tokens: u64) -> Step {
@@ -138,7 +138,7 @@ async fn g19_compaction_is_not_repeated_if_it_cannot_shorten() {
     let steps = steps.into_iter().chain([call(92), text("done", 93)]);
     let model = windowed(100, steps);
     let ping = FnTool::new(spec("ping"), |_: Permit| async { Ok("pong".into()) });
-    let ping = ping.touching(Facts::zone(Zone::Safe));
+    let ping = ping.with_facts(Facts::zone(Zone::Safe));
     let agent = Agent::builder(model.clone()).tool(ping).build().unwrap();
     let session = fresh(&agent).await;
     let mut events = session.events();
@@ -299,8 +299,10 @@ async fn g19_g17_compaction_requested_by_a_tool_runs_before_the_next_request() {
         text("SUM", 5),
         text("two", 4),
     ]);
-    let agent =
-        Agent::builder(model.clone()).tool(tool.touching(Facts::zone(Zone::Safe))).build().unwrap();
+    let agent = Agent::builder(model.clone())
+        .tool(tool.with_facts(Facts::zone(Zone::Safe)))
+        .build()
+        .unwrap();
     check(
         &agent,
         &model,

@@ -20,14 +20,14 @@ use cotter::{
     named,
     permission::Zone,
 };
-use cotter_test::{Diary, Recording, Scripted, Step, ending, fresh, probe, transcript};
+use cotter_test::{Diary, RecordingModel, ScriptedModel, Step, ending, fresh, probe, transcript};
 use expect_test::{Expect, expect};
 use serde_json::json;
 
 use crate::kit::{Windowed, files, to_the_end};
 
-fn answering_model(n: usize) -> Recording<Scripted> {
-    Recording::new(Scripted::new((1..=n).map(|n| Step::text(format!("answer {n}")))))
+fn answering_model(n: usize) -> RecordingModel<ScriptedModel> {
+    RecordingModel::new(ScriptedModel::new((1..=n).map(|n| Step::text(format!("answer {n}")))))
 }
 
 fn compact_command() -> Command {
@@ -191,7 +191,7 @@ async fn p7_context_fires_on_every_build() {
     let home = tempfile::tempdir().expect("there is room for a folder");
     let diary = Diary::default();
     let builder = |script: Vec<Step>, writes: Diary| {
-        Agent::builder(Scripted::new(script))
+        Agent::builder(ScriptedModel::new(script))
             .store(files(home.path()))
             .tool(probe("look", Zone::Safe, &Diary::default()))
             .define_command(compact_command())
@@ -304,7 +304,7 @@ async fn p5_each_message_cache_survives_a_child_run() {
     });
     let call = || Step::call("invoke_subagent", json!({"name": "aide", "prompt": "p"}));
     let turn = || [call(), Step::text("from the aide"), Step::text("done")];
-    let agent = Agent::builder(Scripted::new((0..4).flat_map(|_| turn())))
+    let agent = Agent::builder(ScriptedModel::new((0..4).flat_map(|_| turn())))
         .transform(Context, change)
         .define_mention(Subagent::agent(AgentConfig::new("aide")))
         .build()
@@ -484,7 +484,7 @@ async fn p7_p12_threshold_and_overflow_use_the_same_compaction() {
         Step::error(ModelErrorKind::ContextOverflow),
         Step::text("three"),
     ];
-    let model = Windowed(Recording::new(Scripted::new(script)), Some(1000));
+    let model = Windowed(RecordingModel::new(ScriptedModel::new(script)), Some(1000));
     let diary = Diary::default();
     let writes = diary.clone();
     let long = "words ".repeat(100);

@@ -26,16 +26,16 @@ use cotter::{
     named,
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Diary, Recording, Scripted, Step, ending, fresh, probe, transcript};
+use cotter_test::{Diary, RecordingModel, ScriptedModel, Step, ending, fresh, probe, transcript};
 use expect_test::expect;
 use serde_json::json;
 
 use crate::kit::{echo, records};
 
-type Model = Recording<Scripted>;
+type Model = RecordingModel<ScriptedModel>;
 
 fn model() -> Model {
-    Recording::new(Scripted::new((0..32).map(|n| Step::text(format!("answer {n}")))))
+    RecordingModel::new(ScriptedModel::new((0..32).map(|n| Step::text(format!("answer {n}")))))
 }
 
 /// Builds an agent whose hook `/do` runs `act` with its controls.
@@ -193,7 +193,9 @@ async fn g17_controls_define_and_undefine_names() {
 async fn g17_g18_controls_set_model_and_thinking_level() {
     let (first, second) = (
         model(),
-        Recording::new(Scripted::new((0..9).map(|_| Step::text("other"))).named("p/other")),
+        RecordingModel::new(
+            ScriptedModel::new((0..9).map(|_| Step::text("other"))).named("p/other"),
+        ),
     );
     let other = second.clone();
     let agent = agent_with_action(Agent::builder(first.clone()), move |controls| {
@@ -227,7 +229,7 @@ async fn g17_g18_controls_set_model_and_thinking_level() {
 async fn g17_p8_controls_report_usage_and_complete() {
     let usage = Usage { input_tokens: 10, output_tokens: 1, ..Usage::default() };
     let steps = (0..4).map(|n| Step::text(format!("answer {n}")).and_usage(usage));
-    let model = Recording::new(Scripted::new(steps).priced(0.25));
+    let model = RecordingModel::new(ScriptedModel::new(steps).priced(0.25));
     let diary = Diary::default();
     let (told, pre, post) = (diary.clone(), diary.clone(), diary.clone());
     let builder = Agent::builder(model.clone())
@@ -291,7 +293,7 @@ async fn g17_l21_complete_uses_the_budget_and_the_cancel_token_of_the_run() {
         Step::text("c").and_hang(),
     ];
     let builder =
-        Agent::builder(Scripted::new(steps)).limits(|limits| limits.max_tokens = Some(150));
+        Agent::builder(ScriptedModel::new(steps)).limits(|limits| limits.max_tokens = Some(150));
     let agent = agent_with_action(builder, move |controls| {
         let told = told.clone();
         async move {
@@ -335,8 +337,8 @@ async fn g17_controls_send_now_steer_or_follow_up() {
             Ok("worked".into())
         });
         let steps = [Step::call("work", json!({})), Step::text("one"), Step::text("two")];
-        let builder =
-            Agent::builder(Scripted::new(steps)).tool(work.touching(Facts::zone(Zone::Safe)));
+        let builder = Agent::builder(ScriptedModel::new(steps))
+            .tool(work.with_facts(Facts::zone(Zone::Safe)));
         let agent = agent_with_action(builder, |_| async { Err("it is not parsed".into()) });
         let session = fresh(&agent).await;
         let reply = session.prompt("go").await;
@@ -432,8 +434,8 @@ async fn g17_controls_abort_the_run() {
         permit.cx().controls().abort();
         std::future::pending().await
     });
-    let agent = Agent::builder(Scripted::new([Step::call("halt", json!({}))]))
-        .tool(halt.touching(Facts::zone(Zone::Safe)))
+    let agent = Agent::builder(ScriptedModel::new([Step::call("halt", json!({}))]))
+        .tool(halt.with_facts(Facts::zone(Zone::Safe)))
         .build()
         .unwrap();
     let session = fresh(&agent).await;

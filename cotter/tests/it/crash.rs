@@ -392,7 +392,7 @@ fn effect(name: &'static str, zone: Zone, home: &Path, reached: &Reached) -> imp
             Ok("done".into())
         }
     };
-    FnTool::new(spec(name), run).touching(Facts::zone(zone))
+    FnTool::new(spec(name), run).with_facts(Facts::zone(zone))
 }
 
 /// A tool that may run in parallel.

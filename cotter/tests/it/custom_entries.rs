@@ -8,7 +8,7 @@ use cotter::{
     invoke::{skill::SkillCx, subagent::SubagentCx},
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Diary, Recording, Scripted, Step, ending, fresh, spec, transcript};
+use cotter_test::{Diary, RecordingModel, ScriptedModel, Step, ending, fresh, spec, transcript};
 use expect_test::expect;
 use serde_json::{Map, Value, json};
 
@@ -30,7 +30,7 @@ fn mark(controls: &Controls, who: &str, diary: &Diary) {
 #[tokio::test]
 async fn p4_custom_entry_needs_its_own_type_and_keeps_its_fields() {
     let home = tempfile::tempdir().expect("there is room for a folder");
-    let agent = Agent::builder(Scripted::new([])).store(files(home.path())).build().unwrap();
+    let agent = Agent::builder(ScriptedModel::new([])).store(files(home.path())).build().unwrap();
     let session = fresh(&agent).await;
     let mut shown = String::new();
     for fields in [
@@ -72,7 +72,7 @@ async fn p4_custom_entry_needs_its_own_type_and_keeps_its_fields() {
     .assert_eq(&kept);
     let id = session.id().clone();
     drop((session, agent));
-    let again = Agent::builder(Scripted::new([])).store(files(home.path())).build().unwrap();
+    let again = Agent::builder(ScriptedModel::new([])).store(files(home.path())).build().unwrap();
     assert_eq!(transcript(&again.session(&id).await.unwrap()), kept);
 }
 
@@ -87,7 +87,7 @@ async fn p4_every_handler_stores_entries_during_a_run() {
         Step::call("invoke_subagent", json!({"name": "sub", "prompt": "p"})),
         Step::text("done"),
     ];
-    let model = Recording::new(Scripted::new(script));
+    let model = RecordingModel::new(ScriptedModel::new(script));
     let home = tempfile::tempdir().expect("there is room for a folder");
     let (d, d2, d3, d4) = (diary.clone(), diary.clone(), diary.clone(), diary.clone());
     let mut builder = Agent::builder(model.clone())
@@ -109,7 +109,7 @@ async fn p4_every_handler_stores_entries_during_a_run() {
                 mark(&permit.cx().controls(), permit.call_id(), &d4);
                 async { Ok("tool ran".into()) }
             })
-            .touching(Facts::zone(Zone::Safe)),
+            .with_facts(Facts::zone(Zone::Safe)),
         );
     macro_rules! at {
         ($($point:ident $event:ident),*) => {$(
@@ -212,7 +212,7 @@ async fn p4_every_handler_stores_entries_during_a_run() {
     assert!(!model.shown().contains("mark"), "{}", model.shown());
     let id = session.id().clone();
     drop((session, agent));
-    let again = Agent::builder(Scripted::new([])).store(files(home.path())).build().unwrap();
+    let again = Agent::builder(ScriptedModel::new([])).store(files(home.path())).build().unwrap();
     assert_eq!(transcript(&again.session(&id).await.unwrap()), shown, "all of it is in the file");
 }
 
@@ -221,7 +221,7 @@ async fn p4_every_handler_stores_entries_during_a_run() {
 async fn p4_refused_prompt_discards_entries_of_its_hooks() {
     let diary = Diary::default();
     let (d, d2) = (diary.clone(), diary.clone());
-    let agent = Agent::builder(Scripted::new([Step::text("hi")]))
+    let agent = Agent::builder(ScriptedModel::new([Step::text("hi")]))
         .define_hook("dir", move |cx: HookCx| {
             mark(&cx.controls, "directive", &d);
             async { HookResult::nothing() }
@@ -261,9 +261,9 @@ async fn p4_messages_added_by_a_tool_follow_the_results_of_the_step() {
         controls.append_message(Message::user(format!("from {}", permit.call_id()))).unwrap();
         Ok("added".into())
     })
-    .touching(Facts::zone(Zone::Safe));
+    .with_facts(Facts::zone(Zone::Safe));
     let calls = Step::call("add", json!({})).and_call("add", json!({}));
-    let model = Recording::new(Scripted::new([calls, Step::text("done")]));
+    let model = RecordingModel::new(ScriptedModel::new([calls, Step::text("done")]));
     let agent = Agent::builder(model.clone()).tool(add).build().unwrap();
     let session = fresh(&agent).await;
     assert_eq!(ending(&session.prompt("go").await), "end_turn");

@@ -12,7 +12,7 @@ use cotter::{
     permission::{Zone, facts::Facts},
 };
 use cotter_test::{
-    Diary, PersonAnswer, Scripted, ScriptedUi, Step, ending, fresh, probe, spec, transcript,
+    Diary, PersonAnswer, ScriptedModel, ScriptedUi, Step, ending, fresh, probe, spec, transcript,
 };
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
@@ -62,7 +62,7 @@ impl Case {
     }
 
     fn agent(&self) -> Agent {
-        let model = Scripted::new([Step::text("still here"), Step::text("again")]);
+        let model = ScriptedModel::new([Step::text("still here"), Step::text("again")]);
         let builder = Agent::builder(model).store(files(self.home.path())).tool(echo());
         builder.build().expect("the agent is sound")
     }
@@ -321,7 +321,7 @@ async fn s5_approval_in_a_session_file_runs_no_call() {
     for kept in 3..=approved("c1.1").len() {
         let case = Case::lines(&approved("c1.1")[..kept]);
         let (diary, ui) = (Diary::default(), ScriptedUi::new([PersonAnswer::No("not me".into())]));
-        let again = Scripted::new([Step::call("risky", json!({})), Step::text("done")]);
+        let again = ScriptedModel::new([Step::call("risky", json!({})), Step::text("done")]);
         let agent = Agent::builder(again)
             .store(files(case.home.path()))
             .ui(ui.clone())
@@ -412,13 +412,14 @@ async fn s26_repeated_call_id_does_not_match_the_finished_call() {
 async fn s5_session_id_in_a_file_is_not_used_as_a_path() {
     let case = Case::new(HEADER.replace("\"id\":\"s\"", "\"id\":\"../../escaped\"") + "\n");
     let long = FnTool::new(spec("long"), |_| async { Ok("x".repeat(500).into()) });
-    let agent = Agent::builder(Scripted::new([Step::call("long", json!({})), Step::text("done")]))
-        .store(files(case.home.path()))
-        .spill(case.home.path().join("a/b/spill"))
-        .limits(|limits| limits.result_bytes = 30)
-        .tool(long.touching(Facts::zone(Zone::Safe)))
-        .build()
-        .unwrap();
+    let agent =
+        Agent::builder(ScriptedModel::new([Step::call("long", json!({})), Step::text("done")]))
+            .store(files(case.home.path()))
+            .spill(case.home.path().join("a/b/spill"))
+            .limits(|limits| limits.result_bytes = 30)
+            .tool(long.with_facts(Facts::zone(Zone::Safe)))
+            .build()
+            .unwrap();
     let session = agent.session("s").await.unwrap();
     assert_eq!(session.id(), "s");
     assert_eq!(session.diagnostics().len(), 1);
@@ -452,7 +453,7 @@ fn long_file() -> &'static [u8] {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let replies = (0..64).map(|n| Step::text(format!("reply {n}")));
-            let builder = Agent::builder(Scripted::new(replies)).store(files(home.path()));
+            let builder = Agent::builder(ScriptedModel::new(replies)).store(files(home.path()));
             let session = fresh(&builder.build().unwrap()).await;
             for n in 0..60 {
                 let _ = session.prompt(format!("{n} {}", "x".repeat(40_000))).await;
@@ -481,7 +482,7 @@ fn good_file() -> Vec<u8> {
             call("b").and_call("echo", json!({})),
             Step::text("two"),
         ];
-        let agent = Agent::builder(Scripted::new(script))
+        let agent = Agent::builder(ScriptedModel::new(script))
             .store(files(home.path()))
             .tool(echo())
             .build()

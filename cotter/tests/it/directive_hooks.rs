@@ -12,18 +12,18 @@ use cotter::{
     hooks::points::{Admission, UserPromptSubmit, UserPromptSubmitChange, UserPromptSubmitEvent},
     invoke::{command::CommandCx, directive_hook::ShortCircuit, named_item::NameKind},
 };
-use cotter_test::{Diary, Recording, Scripted, Step, ending, fresh, transcript};
+use cotter_test::{Diary, RecordingModel, ScriptedModel, Step, ending, fresh, transcript};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::kit::{files, image, plain_lines, to_the_end};
 
-type Model = Recording<Scripted>;
+type Model = RecordingModel<ScriptedModel>;
 
 /// A model that always answers `ok`.
 fn model() -> Model {
-    Recording::new(Scripted::new((0..64).map(|_| Step::text("ok"))))
+    RecordingModel::new(ScriptedModel::new((0..64).map(|_| Step::text("ok"))))
 }
 
 /// An agent with a few hooks, each named after its effect.
@@ -643,11 +643,11 @@ async fn g9_raw_text_and_each_rewrite_are_kept() {
 /// G18: the four recipes.
 #[tokio::test]
 async fn g18_four_recipes_work() {
-    let sonnet = Recording::new(
-        Scripted::new((0..9).map(|n| Step::text(format!("sonnet {n}")))).named("p/sonnet"),
+    let sonnet = RecordingModel::new(
+        ScriptedModel::new((0..9).map(|n| Step::text(format!("sonnet {n}")))).named("p/sonnet"),
     );
-    let opus = Recording::new(
-        Scripted::new((0..9).map(|n| Step::text(format!("opus {n}")))).named("p/opus"),
+    let opus = RecordingModel::new(
+        ScriptedModel::new((0..9).map(|n| Step::text(format!("opus {n}")))).named("p/opus"),
     );
     let agent = Agent::builder(sonnet.clone())
         .define_hook("compact", |cx: HookCx| async move { cx.controls.force_compaction().await })
@@ -992,8 +992,9 @@ async fn g5_l20_directive_hooks_are_reported_as_events() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn g10_g11_concurrent_requests_run_in_turn() {
     for count in [2, 20] {
-        let model =
-            Recording::new(Scripted::new((0..count).map(|n| Step::text(format!("answer {n}")))));
+        let model = RecordingModel::new(ScriptedModel::new(
+            (0..count).map(|n| Step::text(format!("answer {n}"))),
+        ));
         let agent = Agent::builder(model)
             .define_hook("slow", |cx: HookCx| async move {
                 for _ in 0..9 {

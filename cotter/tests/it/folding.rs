@@ -8,7 +8,7 @@ use cotter::{
     named,
     permission::Zone,
 };
-use cotter_test::{Diary, PersonAnswer, Scripted, ScriptedUi, Step, fresh, probe};
+use cotter_test::{Diary, PersonAnswer, ScriptedModel, ScriptedUi, Step, fresh, probe};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -60,7 +60,7 @@ async fn judge(gates: &[Gate]) -> (Outcome, Vec<String>, u128) {
     let (called, tools) = (Diary::default(), Diary::default());
     let ui = ScriptedUi::new([PersonAnswer::Yes]);
     let script = [Step::call("tool", json!({})), Step::text("done")];
-    let mut builder = Agent::builder(Scripted::new(script)).ui(ui.clone()).tool(probe(
+    let mut builder = Agent::builder(ScriptedModel::new(script)).ui(ui.clone()).tool(probe(
         "tool",
         Zone::Safe,
         &tools,

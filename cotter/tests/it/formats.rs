@@ -17,7 +17,7 @@ use cotter::{
     named,
     permission::Zone,
 };
-use cotter_test::{Diary, PersonAnswer, Scripted, ScriptedUi, Step, fresh, probe, spec};
+use cotter_test::{Diary, PersonAnswer, ScriptedModel, ScriptedUi, Step, fresh, probe, spec};
 use serde_json::{Value, json};
 
 use crate::kit::echo;
@@ -66,7 +66,7 @@ fn called_agent() -> Agent {
         cx.controls.set_model(other, ModelScope::Session)?;
         Ok::<_, cotter::history::store::StoreError>(CommandResult::status("an agent"))
     };
-    Agent::builder(Scripted::new(script))
+    Agent::builder(ScriptedModel::new(script))
         .tool(probe("write", Zone::Safe, &Diary::default()))
         .define_command(Command::new("about", about))
         .define_skill(Skill::text("terse", "Be terse."))
@@ -115,13 +115,13 @@ fn busy_agent() -> Agent {
         Ok(ToolOutput { content: Content::Parts(vec![part]), render_data: Some(json!({})) })
     });
     let zone = |zone| cotter::permission::facts::Facts::zone(zone);
-    Agent::builder(Scripted::new(script))
+    Agent::builder(ScriptedModel::new(script))
         .limits(|limits| limits.backoff = std::time::Duration::ZERO)
         .ui(ScriptedUi::new([PersonAnswer::Yes]))
         .tool(probe("push", Zone::External, &Diary::default()))
         .tool(probe("write", Zone::Safe, &Diary::default()))
         .tool(echo())
-        .tool(picture.touching(zone(Zone::Safe)))
+        .tool(picture.with_facts(zone(Zone::Safe)))
         .on(ToolPre, named("asks", asks).tools(["push"]))
         .on(ToolPre, named("blocks", blocks).tools(["write"]))
         .transform(ToolPre, named("again", again).tools(["echo"]))

@@ -22,7 +22,7 @@ use cotter::{
     },
 };
 use cotter_test::{
-    Diary, PersonAnswer, Scripted, ScriptedUi, Step, ending, fresh, probe, transcript,
+    Diary, PersonAnswer, ScriptedModel, ScriptedUi, Step, ending, fresh, probe, transcript,
 };
 use expect_test::{Expect, expect};
 use serde_json::json;
@@ -74,7 +74,7 @@ async fn check(register: impl Fn(AgentBuilder, Ill) -> AgentBuilder, expected: E
     for ill in ILLS {
         let diary = Diary::default();
         let script = [Step::call("risky", json!({})), Step::text("done"), Step::text("more")];
-        let builder = Agent::builder(Scripted::new(script))
+        let builder = Agent::builder(ScriptedModel::new(script))
             .ui(ScriptedUi::new([PersonAnswer::Yes]))
             .tool(probe("risky", Zone::External, &diary));
         let agent = register(builder, ill).build().unwrap();
@@ -359,7 +359,7 @@ async fn l10_a_plain_gate_that_errs_or_panics_blocks() {
     }
     let diary = Diary::default();
     let calls = Step::call("a", json!({})).and_call("b", json!({}));
-    let agent = Agent::builder(Scripted::new([calls, Step::text("done")]))
+    let agent = Agent::builder(ScriptedModel::new([calls, Step::text("done")]))
         .tool(probe("a", Zone::Safe, &diary))
         .tool(probe("b", Zone::Safe, &diary))
         .on(ToolPre, named("errs", errs).tools(["a"]))
@@ -394,7 +394,7 @@ async fn l10_gate_after_a_cancel_is_not_called() {
         cx.cancel().cancel();
         Verdict::Pass
     };
-    let agent = Agent::builder(Scripted::new([Step::call("a", json!({}))]))
+    let agent = Agent::builder(ScriptedModel::new([Step::call("a", json!({}))]))
         .tool(probe("a", Zone::Safe, &diary))
         .on(ToolPre, named("first", first))
         .on(ToolPre, named("second", second))
@@ -439,7 +439,7 @@ async fn time_limit_of_a_gate_pauses_while_it_waits_for_a_person() {
     }
     let diary = Diary::default();
     let calls = Step::call("a", json!({})).and_call("b", json!({}));
-    let agent = Agent::builder(Scripted::new([calls, Step::text("done")]))
+    let agent = Agent::builder(ScriptedModel::new([calls, Step::text("done")]))
         .ui(Thinker)
         .tool(probe("a", Zone::Safe, &diary))
         .tool(probe("b", Zone::Safe, &diary))
@@ -465,7 +465,7 @@ async fn detached_observer_does_not_delay_the_run_and_its_notes_come_later() {
         tokio::time::sleep(Duration::from_secs(2)).await;
         at.cx().note("late news");
     }
-    let agent = Agent::builder(Scripted::new([Step::text("one"), Step::text("two")]))
+    let agent = Agent::builder(ScriptedModel::new([Step::text("one"), Step::text("two")]))
         .observe(points::SessionStart, named("slow", slow).detached())
         .build()
         .unwrap();
@@ -519,7 +519,7 @@ async fn grand_tour(register: impl FnOnce(AgentBuilder) -> AgentBuilder) -> (Str
         .and_call("invoke_subagent", json!({"name": "helper", "prompt": "help"}));
     let script =
         [calls, Step::text("done"), Step::text("a summary"), Step::error(ModelErrorKind::Auth)];
-    let builder = Agent::builder(Scripted::new(script))
+    let builder = Agent::builder(ScriptedModel::new(script))
         .define_mention(Subagent::new("helper", |_| async { Ok("helped".into()) }))
         .define_hook("compact", |cx: HookCx| async move { cx.controls.force_compaction().await })
         .ui(ScriptedUi::new([PersonAnswer::Yes]))

@@ -13,7 +13,9 @@ use cotter::{
     registry::subsystem::SubsystemFuture,
     tool::ToolFuture,
 };
-use cotter_test::{Diary, Recording, Scripted, Step, ending, fresh, shown_event, spec, transcript};
+use cotter_test::{
+    Diary, RecordingModel, ScriptedModel, Step, ending, fresh, shown_event, spec, transcript,
+};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -132,7 +134,7 @@ impl Hook for Witness {
 async fn r1_the_empty_hook_changes_nothing() {
     let mut seen = vec![];
     for with in [false, true] {
-        let model = Recording::new(Scripted::new([Step::text("hi")]));
+        let model = RecordingModel::new(ScriptedModel::new([Step::text("hi")]));
         let mut builder = Agent::builder(model.clone()).system_prompt("Be brief.");
         if with {
             builder = builder.hook(());
@@ -155,7 +157,7 @@ async fn r1_r10_hooks_chain_in_the_order_of_registration() {
         Step::call("a_write", json!({"n": 1})).and_call("b_look", json!({"n": 2})),
         Step::text("done"),
     ];
-    let model = Recording::new(Scripted::new(script));
+    let model = RecordingModel::new(ScriptedModel::new(script));
     let agent = Agent::builder(model.clone())
         .system_prompt("Main.")
         .define_skill(Skill::text("formal", "Be formal."))
@@ -194,7 +196,7 @@ async fn r1_r10_hooks_chain_in_the_order_of_registration() {
 /// R3: checks the whole prompt in its fixed order: agent, environment, fragments, resources, scope.
 async fn check_system(
     builder: cotter::AgentBuilder,
-    model: &Recording<Scripted>,
+    model: &RecordingModel<ScriptedModel>,
     expected: Expect,
 ) {
     let agent = builder.build().unwrap();
@@ -204,7 +206,7 @@ async fn check_system(
 
 #[tokio::test]
 async fn r3_system_prompt_parts_have_a_fixed_order() {
-    let model = Recording::new(Scripted::new((0..3).map(|_| Step::text("hi"))));
+    let model = RecordingModel::new(ScriptedModel::new((0..3).map(|_| Step::text("hi"))));
     let diary = Diary::default();
     let full = Agent::builder(model.clone())
         .system_prompt("You are Main.")
@@ -282,7 +284,7 @@ async fn r3_system_prompt_parts_have_a_fixed_order() {
 async fn r4_hooks_see_agents_registered_and_unregistered_in_pairs() {
     let diary = Diary::default();
     let hook = Witness::new("a", &diary);
-    let agent = Agent::builder(Scripted::new([])).hook(hook.clone()).build().unwrap();
+    let agent = Agent::builder(ScriptedModel::new([])).hook(hook.clone()).build().unwrap();
     agent.register_agent(AgentConfig::new("sub").with_system_prompt("Sub.")).await.unwrap();
     let again = agent.register_agent(AgentConfig::new("sub")).await;
     diary.add(format!("again: {}", again.unwrap_err()));
@@ -335,7 +337,7 @@ async fn r4_r1_hook_that_panics_leaves_the_agents_unchanged() {
         let diary = Diary::default();
         let (first, second) =
             (Witness::new("a", &diary), Witness::new("b", &diary).panicking(panics));
-        let agent = Agent::builder(Scripted::new([]))
+        let agent = Agent::builder(ScriptedModel::new([]))
             .hook(first.clone())
             .hook(second.clone())
             .build()
@@ -348,7 +350,7 @@ async fn r4_r1_hook_that_panics_leaves_the_agents_unchanged() {
     }
     let diary = Diary::default();
     for panics in ["schema", "system_prompt", "build main", "register sub", "build sub"] {
-        let agent = Agent::builder(Scripted::new([Step::text("hi")])).build().unwrap();
+        let agent = Agent::builder(ScriptedModel::new([Step::text("hi")])).build().unwrap();
         agent.register_agent(AgentConfig::new("sub").with_system_prompt("Sub.")).await.unwrap();
         let late = Witness::new("late", &diary).panicking(panics);
         let hooked = agent.hook(late.clone()).await;
@@ -359,7 +361,7 @@ async fn r4_r1_hook_that_panics_leaves_the_agents_unchanged() {
     }
     for panics in ["event", "preprocess", "scoped_tools", "dispatch", "effects"] {
         let script = [Step::call("a_look", json!({})), Step::text("done")];
-        let agent = Agent::builder(Scripted::new(script))
+        let agent = Agent::builder(ScriptedModel::new(script))
             .hook(Witness::new("a", &diary).panicking(panics))
             .build()
             .unwrap();
@@ -367,7 +369,7 @@ async fn r4_r1_hook_that_panics_leaves_the_agents_unchanged() {
         let reply = session.prompt("go").await;
         shown += &format!("{panics}: {}\n{}", ending(&reply), transcript(&session));
     }
-    let unwell = Agent::builder(Scripted::new([Step::text("hi")]))
+    let unwell = Agent::builder(ScriptedModel::new([Step::text("hi")]))
         .hook(Witness::new("a", &diary).panicking("build main"))
         .build()
         .unwrap();
@@ -410,7 +412,7 @@ async fn r4_r1_hook_that_panics_leaves_the_agents_unchanged() {
 #[tokio::test]
 async fn r4_a_hook_that_cannot_be_installed_changes_no_agent() {
     let diary = Diary::default();
-    let model = Recording::new(Scripted::new([Step::text("hi")]));
+    let model = RecordingModel::new(ScriptedModel::new([Step::text("hi")]));
     let agent = Agent::builder(model.clone())
         .system_prompt("Main.")
         .tool(cotter::FnTool::new(spec("late_write"), |_| async { Ok("mine".into()) }))
@@ -448,9 +450,9 @@ async fn r4_agent_is_removed_after_its_run_ends() {
         Step::call("invoke_subagent", sub),
         Step::text("done"),
     ];
-    let agent = Agent::builder(Scripted::new(script))
+    let agent = Agent::builder(ScriptedModel::new(script))
         .hook(hook.clone())
-        .tool(slow.touching(Facts::zone(Zone::Safe)))
+        .tool(slow.with_facts(Facts::zone(Zone::Safe)))
         .build()
         .unwrap();
     agent.register_agent(AgentConfig::new("sub")).await.unwrap();
@@ -486,7 +488,7 @@ async fn r4_removal_of_an_agent_completes_without_its_caller() {
     use futures_util::FutureExt;
     let diary = Diary::default();
     let hook = Witness::new("a", &diary);
-    let agent = Agent::builder(Scripted::new([])).hook(hook.clone()).build().unwrap();
+    let agent = Agent::builder(ScriptedModel::new([])).hook(hook.clone()).build().unwrap();
     agent.register_agent(AgentConfig::new("sub")).await.unwrap();
     assert!(agent.unregister_agent("sub").now_or_never().is_none());
     assert!(agent.register_agent(AgentConfig::new("new")).now_or_never().is_none());
@@ -525,7 +527,7 @@ async fn r1_r8_hook_gets_every_event_in_order() {
         Step::text("sub done"),
         Step::text("done"),
     ];
-    let agent = Agent::builder(Scripted::new(script))
+    let agent = Agent::builder(ScriptedModel::new(script))
         .hook(Witness::new("a", &diary))
         .hook(Ear(events.clone()))
         .build()
@@ -621,7 +623,7 @@ async fn r11_hook_provides_tools_with_effects_and_parallel_calls() {
             .and_call("forget", json!({})),
         Step::text("done"),
     ];
-    let agent = Agent::builder(Scripted::new(script))
+    let agent = Agent::builder(ScriptedModel::new(script))
         .hook(hook.clone())
         .ui(cotter_test::ScriptedUi::new([cotter_test::PersonAnswer::Each(vec![false, true])]))
         .build()
@@ -656,7 +658,7 @@ impl Hook for Held {}
 #[tokio::test]
 async fn r11_hook_is_dropped_with_its_agent_and_main_session() {
     let held = Arc::new(());
-    let model = Scripted::new([Step::text("hello"), Step::text("again")]);
+    let model = ScriptedModel::new([Step::text("hello"), Step::text("again")]);
     let agent = Agent::builder(model).hook(Held(held.clone())).build().unwrap();
     agent.process_request("hi").await.unwrap();
     let session = agent.main_session().await.unwrap();

@@ -24,7 +24,7 @@ use cotter::{
     named,
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Recording, Scripted, shown_event, spec};
+use cotter_test::{RecordingModel, ScriptedModel, shown_event, spec};
 use serde_json::Value;
 use smol_str::SmolStr;
 
@@ -44,7 +44,7 @@ pub(crate) fn echo() -> impl Tool {
     FnTool::new(spec("echo"), |permit| async move {
         Ok(permit.input()["text"].as_str().unwrap_or("").into())
     })
-    .touching(Facts::zone(Zone::Safe))
+    .with_facts(Facts::zone(Zone::Safe))
 }
 
 /// Makes an extension with a handler of every kind, all with one action: `/cmd`, `/dir`, `/skill`, `tool`,
@@ -64,7 +64,7 @@ where
                 Ok("tool ran".into())
             }
         });
-        unit.tool(tool.touching(Facts::zone(Zone::Safe)))
+        unit.tool(tool.with_facts(Facts::zone(Zone::Safe)))
             .define_hook("dir", move |cx: HookCx| b("directive", cx.controls))
             .define_skill(
                 Skill::new("skill", move |cx: SkillCx| {
@@ -251,7 +251,7 @@ impl Log for SpyLog {
 
 /// A scripted model that records its requests and has a known or unknown context window.
 #[derive(Clone)]
-pub(crate) struct Windowed(pub(crate) Recording<Scripted>, pub(crate) Option<u64>);
+pub(crate) struct Windowed(pub(crate) RecordingModel<ScriptedModel>, pub(crate) Option<u64>);
 
 impl Model for Windowed {
     fn name(&self) -> &SmolStr {

@@ -14,7 +14,7 @@ use cotter::{
     permission::{Zone, facts::Facts},
 };
 use cotter_test::{
-    Diary, Fault, FaultyStore, PersonAnswer, Scripted, ScriptedUi, Step, ending, fresh, probe,
+    Diary, Fault, FaultyStore, PersonAnswer, ScriptedModel, ScriptedUi, Step, ending, fresh, probe,
     spec, transcript,
 };
 use expect_test::expect;
@@ -44,10 +44,10 @@ async fn b1_s26_ledger_row_is_stored_before_the_tool_starts() {
             diary.add(format!("{name}: rows {verdicts:?}, {moment:?}"));
             async { Ok("ok".into()) }
         };
-        FnTool::new(spec(name), look).touching(Facts::zone(zone))
+        FnTool::new(spec(name), look).with_facts(Facts::zone(zone))
     };
     let calls = Step::call("look", json!({})).and_call("write", json!({}));
-    let agent = Agent::builder(Scripted::new([calls, Step::text("done")]))
+    let agent = Agent::builder(ScriptedModel::new([calls, Step::text("done")]))
         .store(spy)
         .tool(looking("look", Zone::Safe))
         .tool(looking("write", Zone::Workspace))
@@ -92,7 +92,7 @@ async fn b1_no_tool_runs_if_the_ledger_row_cannot_be_stored() {
 async fn with_fault(fault: Fault) -> (Vec<String>, String) {
     let diary = Diary::default();
     let calls = || Step::call("look", json!({})).and_call("write", json!({}));
-    let agent = Agent::builder(Scripted::new([calls(), calls(), Step::text("done")]))
+    let agent = Agent::builder(ScriptedModel::new([calls(), calls(), Step::text("done")]))
         .store(FaultyStore::new(MemoryStore::new(), fault))
         .tool(probe("look", Zone::Safe, &diary))
         .tool(probe("write", Zone::Workspace, &diary))
@@ -110,7 +110,7 @@ async fn l6_session_end_fires_once_per_start_despite_store_errors() {
         let diary = Diary::default();
         let (starts, fails, ends) = (diary.clone(), diary.clone(), diary.clone());
         let calls = || Step::call("write", json!({}));
-        let agent = Agent::builder(Scripted::new([calls(), calls(), Step::text("done")]))
+        let agent = Agent::builder(ScriptedModel::new([calls(), calls(), Step::text("done")]))
             .store(FaultyStore::new(MemoryStore::new(), Fault::Append(nth)))
             .tool(probe("write", Zone::Workspace, &Diary::default()))
             .observe(
@@ -150,7 +150,7 @@ async fn s26_call_that_ran_keeps_its_result_after_a_store_error() {
     for nth in 3..=7 {
         let diary = Diary::default();
         let calls = Step::call("write", json!({"n": 1})).and_call("write", json!({"n": 2}));
-        let agent = Agent::builder(Scripted::new([calls]))
+        let agent = Agent::builder(ScriptedModel::new([calls]))
             .store(FaultyStore::new(MemoryStore::new(), Fault::Append(nth)))
             .tool(probe("write", Zone::Workspace, &diary))
             .build()
@@ -186,12 +186,13 @@ async fn s26_call_that_ran_keeps_its_result_after_a_store_error() {
 #[tokio::test]
 async fn b1_every_hook_named_in_a_ledger_row_is_in_the_hook_table() {
     let diary = Diary::default();
-    let agent = Agent::builder(Scripted::new([Step::call("risky", json!({})), Step::text("done")]))
-        .ui(ScriptedUi::new([PersonAnswer::Yes]))
-        .tool(probe("risky", Zone::External, &diary))
-        .on(ToolPre, named("first", |_: &ToolPreEvent| Verdict::ask("sure?")))
-        .build()
-        .unwrap();
+    let agent =
+        Agent::builder(ScriptedModel::new([Step::call("risky", json!({})), Step::text("done")]))
+            .ui(ScriptedUi::new([PersonAnswer::Yes]))
+            .tool(probe("risky", Zone::External, &diary))
+            .on(ToolPre, named("first", |_: &ToolPreEvent| Verdict::ask("sure?")))
+            .build()
+            .unwrap();
     // Registered while the person is asked: this gate is asked when the gates run again.
     let late = agent.clone();
     agent
@@ -227,7 +228,7 @@ async fn s27_changed_ledger_does_not_verify() {
     let diary = Diary::default();
     let calls = || Step::call("write", json!({"n": 1})).and_call("write", json!({"n": 2}));
     let agent =
-        Agent::builder(Scripted::new([calls(), Step::text("done"), calls(), Step::text("x")]))
+        Agent::builder(ScriptedModel::new([calls(), Step::text("done"), calls(), Step::text("x")]))
             .store(JsonlStore::new(folder.path()))
             .tool(probe("write", Zone::Workspace, &diary))
             .build()
@@ -266,11 +267,12 @@ async fn s27_changed_ledger_does_not_verify() {
 #[tokio::test]
 async fn s26_records_of_a_call_are_question_answer_row_and_outcome() {
     let diary = Diary::default();
-    let agent = Agent::builder(Scripted::new([Step::call("risky", json!({})), Step::text("done")]))
-        .ui(ScriptedUi::new([PersonAnswer::Yes]))
-        .tool(probe("risky", Zone::External, &diary))
-        .build()
-        .unwrap();
+    let agent =
+        Agent::builder(ScriptedModel::new([Step::call("risky", json!({})), Step::text("done")]))
+            .ui(ScriptedUi::new([PersonAnswer::Yes]))
+            .tool(probe("risky", Zone::External, &diary))
+            .build()
+            .unwrap();
     let session = fresh(&agent).await;
     let _ = session.prompt("go").await;
     expect![[r#"

@@ -10,17 +10,17 @@ use cotter::{
     named,
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Diary, Scripted, Step, ending, fresh, spec, transcript};
+use cotter_test::{Diary, ScriptedModel, Step, ending, fresh, spec, transcript};
 use expect_test::{Expect, expect};
 use serde_json::json;
 
 use crate::kit::{echo, to_the_end};
 
 /// A model that never stops by itself.
-fn endless() -> Scripted {
+fn endless() -> ScriptedModel {
     let usage = Usage { input_tokens: 60, output_tokens: 40, ..Usage::default() };
     let call = || Step::call("echo", json!({"text": "on and on"})).and_usage(usage);
-    Scripted::new(std::iter::repeat_with(call).take(50))
+    ScriptedModel::new(std::iter::repeat_with(call).take(50))
 }
 
 /// Checks the last events of a run, and the events of `error` and `session.end`.
@@ -105,8 +105,8 @@ async fn l21_run_with_a_budget_ends_at_an_unknown_price() {
 /// L21: a fallback model without a price gets no request.
 #[tokio::test]
 async fn l21_fallback_model_without_a_price_gets_no_request() {
-    let broken = Scripted::new([Step::error(ModelErrorKind::Auth)]).priced(0.1);
-    let spare = Scripted::new([Step::text("hello")]).named("test/spare");
+    let broken = ScriptedModel::new([Step::error(ModelErrorKind::Auth)]).priced(0.1);
+    let spare = ScriptedModel::new([Step::text("hello")]).named("test/spare");
     let builder = Agent::builder(broken).fallback(spare.clone());
     check(
         builder.limits(|limits| limits.max_budget_usd = Some(1.0)),
@@ -121,7 +121,7 @@ async fn l21_fallback_model_without_a_price_gets_no_request() {
     )
     .await;
     assert_eq!(spare.requests(), 0);
-    let broken = Scripted::new([Step::error(ModelErrorKind::Auth)]).priced(0.1);
+    let broken = ScriptedModel::new([Step::error(ModelErrorKind::Auth)]).priced(0.1);
     check(
         Agent::builder(broken).fallback(spare).limits(|limits| limits.max_tokens = Some(100)),
         expect![[r#"
@@ -138,7 +138,7 @@ async fn l21_fallback_model_without_a_price_gets_no_request() {
 /// continues.
 #[tokio::test]
 async fn l21_child_model_without_a_price_gets_no_request() {
-    let helper = Scripted::new([Step::text("hello")]).named("test/helper");
+    let helper = ScriptedModel::new([Step::text("hello")]).named("test/helper");
     let asked = helper.clone();
     let mention = Subagent::new("helper", move |cx: SubagentCx| {
         let helper = helper.clone();
@@ -149,7 +149,7 @@ async fn l21_child_model_without_a_price_gets_no_request() {
         }
     });
     let call = Step::call("invoke_subagent", json!({"name": "helper", "prompt": "p"}));
-    let model = Scripted::new([call, Step::text("done")]).priced(0.1);
+    let model = ScriptedModel::new([call, Step::text("done")]).priced(0.1);
     let agent = Agent::builder(model)
         .define_mention(mention)
         .limits(|limits| limits.max_budget_usd = Some(1.0))
@@ -169,7 +169,7 @@ async fn l21_child_model_without_a_price_gets_no_request() {
 /// L21, P8: a model without a price that a handler asks outside the conversation gets no request either.
 #[tokio::test]
 async fn l21_p8_complete_with_an_unpriced_model_sends_no_request() {
-    let other = Scripted::new([Step::text("hello")]).named("test/other");
+    let other = ScriptedModel::new([Step::text("hello")]).named("test/other");
     let asked = other.clone();
     let ask = FnTool::new(spec("ask"), move |permit| {
         let ask = Completion::new("and you?").with_model(other.clone());
@@ -178,9 +178,9 @@ async fn l21_p8_complete_with_an_unpriced_model_sends_no_request() {
             Ok(format!("{:?}", done.map_err(|error| (error.code, error.message))).into())
         }
     });
-    let model = Scripted::new([Step::call("ask", json!({})), Step::text("done")]).priced(0.1);
+    let model = ScriptedModel::new([Step::call("ask", json!({})), Step::text("done")]).priced(0.1);
     let agent = Agent::builder(model)
-        .tool(ask.touching(Facts::zone(Zone::Safe)))
+        .tool(ask.with_facts(Facts::zone(Zone::Safe)))
         .limits(|limits| limits.max_budget_usd = Some(1.0))
         .build()
         .unwrap();
@@ -200,8 +200,8 @@ async fn l21_p8_complete_with_an_unpriced_model_sends_no_request() {
 #[tokio::test]
 async fn l21_a_compaction_without_a_price_ends_the_run() {
     let fails = || Step::error(ModelErrorKind::Auth);
-    let model = Scripted::new([Step::text("first"), fails(), fails()]).priced(0.1);
-    let spare = Scripted::new([Step::text("a summary")]).named("test/spare");
+    let model = ScriptedModel::new([Step::text("first"), fails(), fails()]).priced(0.1);
+    let spare = ScriptedModel::new([Step::text("a summary")]).named("test/spare");
     let shrink = |cx: HookCx| async move { cx.controls.force_compaction().await };
     let agent = Agent::builder(model)
         .fallback(spare.clone())
@@ -265,7 +265,7 @@ async fn l21_run_ends_at_max_tokens() {
 async fn l6_refusal_is_its_own_end_reason() {
     let refusal = Step::text("I will not").and_stop(StopReason::Refusal);
     check(
-        Agent::builder(Scripted::new([refusal])),
+        Agent::builder(ScriptedModel::new([refusal])),
         expect![[r#"
         session.start
         session.end refusal
@@ -288,7 +288,7 @@ async fn turn_end_gate_continues_the_model_at_most_eight_times() {
         }
     };
     let script = (1..=20).map(|n| Step::text(format!("reply {n}")));
-    let builder = Agent::builder(Scripted::new(script)).on(TurnEnd, named("pushy", pushy));
+    let builder = Agent::builder(ScriptedModel::new(script)).on(TurnEnd, named("pushy", pushy));
     check(
         builder,
         expect![[r#"

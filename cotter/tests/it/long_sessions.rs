@@ -7,12 +7,15 @@ use cotter::{
     Agent, Message, MessageList,
     history::{entry::Compaction, jsonl::JsonlStore, message_list::MessageChange},
 };
-use cotter_test::{Scripted, Step, transcript};
+use cotter_test::{ScriptedModel, Step, transcript};
 use proptest::prelude::*;
 
 fn agent(folder: &std::path::Path, replies: usize) -> Agent {
     let steps = (0..replies).map(|n| Step::text(format!("reply {n}")));
-    Agent::builder(Scripted::new(steps)).store(JsonlStore::new(folder)).build().expect("it builds")
+    Agent::builder(ScriptedModel::new(steps))
+        .store(JsonlStore::new(folder))
+        .build()
+        .expect("it builds")
 }
 
 /// P10: entries that are read on demand equal entries that are read at once.
@@ -134,7 +137,7 @@ proptest! {
                 }
                 Change::Shape(every) => {
                     let mut at = 0;
-                    let shaped = list.each(|_, message| {
+                    let shaped = list.map_messages(|_, message| {
                         at += 1;
                         match at % every {
                             0 => MessageChange::Drop,

@@ -6,7 +6,7 @@ use cotter::{
     named,
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{PersonAnswer, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{PersonAnswer, ScriptedModel, ScriptedUi, Step, transcript};
 use expect_test::{Expect, expect};
 use serde_json::json;
 
@@ -21,7 +21,7 @@ async fn check(agent: Agent, prompts: &[&str], expected: Expect) {
 
 #[tokio::test]
 async fn a_prompt_gets_a_reply() {
-    let agent = Agent::builder(Scripted::new([Step::text("hello there")])).build().unwrap();
+    let agent = Agent::builder(ScriptedModel::new([Step::text("hello there")])).build().unwrap();
     check(
         agent,
         &["hi"],
@@ -35,7 +35,7 @@ async fn a_prompt_gets_a_reply() {
 
 #[tokio::test]
 async fn call_runs_and_its_result_is_sent_to_the_model() {
-    let script = Scripted::new([Step::call("echo", json!({"text":"a"})), Step::text("done")]);
+    let script = ScriptedModel::new([Step::call("echo", json!({"text":"a"})), Step::text("done")]);
     let agent = Agent::builder(script).tool(echo()).build().unwrap();
     check(
         agent,
@@ -56,7 +56,7 @@ fn no_a(call: &ToolPreEvent) -> Verdict {
 
 #[tokio::test]
 async fn refusal_reason_of_a_gate_reaches_the_model() {
-    let script = Scripted::new([Step::call("echo", json!({"text":"a"})), Step::text("done")]);
+    let script = ScriptedModel::new([Step::call("echo", json!({"text":"a"})), Step::text("done")]);
     let agent = Agent::builder(script).tool(echo()).on(ToolPre, no_a).build().unwrap();
     check(agent, &["go"], expect![[r#"
         user: go
@@ -73,8 +73,8 @@ async fn note_of_a_tool_names_the_tool() {
         permit.cx().note("it turns at noon");
         Ok("high".into())
     });
-    let script = Scripted::new([Step::call("tide", json!({})), Step::text("done")]);
-    let agent = Agent::builder(script).tool(speaks.touching(Facts::zone(Zone::Safe)));
+    let script = ScriptedModel::new([Step::call("tide", json!({})), Step::text("done")]);
+    let agent = Agent::builder(script).tool(speaks.with_facts(Facts::zone(Zone::Safe)));
     check(
         agent.build().unwrap(),
         &["go"],
@@ -99,7 +99,7 @@ async fn note_of_a_gate_that_is_asked_twice_is_sent_once() {
         cx.note("it is Friday");
         Verdict::Pass
     };
-    let script = Scripted::new([Step::call("push", json!({})), Step::text("done")]);
+    let script = ScriptedModel::new([Step::call("push", json!({})), Step::text("done")]);
     let agent = Agent::builder(script).tool(push).on(ToolPre, named("friday", warns));
     check(
         agent.ui(ScriptedUi::new([PersonAnswer::Yes])).build().unwrap(),
@@ -119,8 +119,10 @@ async fn note_of_a_gate_that_is_asked_twice_is_sent_once() {
 
 #[tokio::test]
 async fn agent_without_a_workspace_reads_no_file() {
-    let script =
-        Scripted::new([Step::call("read", json!({"path":"/etc/hostname"})), Step::text("done")]);
+    let script = ScriptedModel::new([
+        Step::call("read", json!({"path":"/etc/hostname"})),
+        Step::text("done"),
+    ]);
     let agent = Agent::builder(script).tool(cotter::builtin::Read::default()).build().unwrap();
     check(
         agent,

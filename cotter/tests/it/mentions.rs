@@ -13,17 +13,17 @@ use cotter::{
     named,
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Diary, Recording, Scripted, Step, ending, fresh, spec, transcript};
+use cotter_test::{Diary, RecordingModel, ScriptedModel, Step, ending, fresh, spec, transcript};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use tokio::sync::{Barrier, Notify};
 
 use crate::kit::{records, to_the_end};
 
-type Model = Recording<Scripted>;
+type Model = RecordingModel<ScriptedModel>;
 
 fn model(steps: impl IntoIterator<Item = Step>) -> Model {
-    Recording::new(Scripted::new(steps))
+    RecordingModel::new(ScriptedModel::new(steps))
 }
 
 fn call(name: &str, prompt: &str) -> Value {
@@ -371,7 +371,7 @@ async fn g16_child_shares_policy_ledger_and_budget_of_its_parent() {
             diary.add("ran");
             async { Ok("done".into()) }
         })
-        .touching(Facts::zone(Zone::External))
+        .with_facts(Facts::zone(Zone::External))
     };
     let usage = Usage { input_tokens: 10, ..Usage::default() };
     let inner = model([
@@ -524,7 +524,7 @@ async fn g4_subagent_called_by_mention_gets_data_and_returns_long_answers() {
         let answer = answer.clone();
         async move { Ok(answer.into()) }
     };
-    let agent = Agent::builder(Scripted::new([]))
+    let agent = Agent::builder(ScriptedModel::new([]))
         .mention_mode(MentionMode::Dispatch)
         .define_mention(Subagent::new("reader", work))
         .build()

@@ -16,7 +16,7 @@ use cotter::{
     named,
     permission::Zone,
 };
-use cotter_test::{Diary, Recording, Scripted, Step, ending, fresh, probe, transcript};
+use cotter_test::{Diary, RecordingModel, ScriptedModel, Step, ending, fresh, probe, transcript};
 use expect_test::expect;
 use serde_json::json;
 
@@ -25,8 +25,8 @@ use crate::kit::everywhere;
 /// A directory with two models of one provider, and a key for that provider.
 #[derive(Clone)]
 struct Lab {
-    wise: Recording<Scripted>,
-    quick: Recording<Scripted>,
+    wise: RecordingModel<ScriptedModel>,
+    quick: RecordingModel<ScriptedModel>,
 }
 
 impl Lab {
@@ -34,7 +34,7 @@ impl Lab {
         let says =
             |word: &str| (0..9).map(|n| Step::text(format!("{word} {n}"))).collect::<Vec<_>>();
         let model = |name: &'static str, word| {
-            Recording::new(Scripted::new(says(word)).named(name).priced(0.1))
+            RecordingModel::new(ScriptedModel::new(says(word)).named(name).priced(0.1))
         };
         Lab { wise: model("lab/wise", "wisely"), quick: model("lab/quick", "quickly") }
     }
@@ -74,7 +74,7 @@ fn calls_all() -> [Step; 2] {
 }
 
 fn builder() -> AgentBuilder {
-    Agent::builder(Scripted::new(calls_all())).mention_mode(MentionMode::Dispatch)
+    Agent::builder(ScriptedModel::new(calls_all())).mention_mode(MentionMode::Dispatch)
 }
 
 /// P8: only the program, the operator and the person get a key. Other owners get none, from any handler.
@@ -160,7 +160,7 @@ async fn p8_models_are_found_and_listed_by_name() {
         writes.add(format!("{who}: {}; {}", found.join(", "), listed.join(" ")));
         async {}
     };
-    let spare = Scripted::new([]).named("lab/spare");
+    let spare = ScriptedModel::new([]).named("lab/spare");
     let agent = builder().models(Lab::new()).fallback(spare).build().unwrap();
     agent.extend(Owner::new(Origin::Project, "settings"), everywhere(act)).unwrap();
     let session = fresh(&agent).await;
@@ -210,7 +210,7 @@ async fn p8_model_found_by_name_works_in_complete_and_set_model() {
         let model = cx.controls.find_model(&cx.args[0]).map_err(|error| error.to_string())?;
         cx.controls.set_model(model, ModelScope::Session).map_err(|error| error.to_string())
     });
-    let agent = Agent::builder(Scripted::new([Step::text("mine")]))
+    let agent = Agent::builder(ScriptedModel::new([Step::text("mine")]))
         .models(lab.clone())
         .define_command(ask)
         .define_command(switch)
@@ -272,7 +272,7 @@ async fn p8_child_sees_the_model_directory_of_its_parent() {
         let child = cx.child().build()?;
         Ok(child.process_request("write").await?.text().into())
     });
-    let agent = Agent::builder(Scripted::new(script))
+    let agent = Agent::builder(ScriptedModel::new(script))
         .models(lab.clone())
         .tool(probe("write", Zone::Safe, &Diary::default()))
         .on(ToolPre, named("gate", gate).tools(["write"]))

@@ -23,8 +23,8 @@ use cotter::{
     },
 };
 use cotter_test::{
-    Diary, DiaryUi, PersonAnswer, Scripted, ScriptedUi, Step, ending, fresh, probe, transcript,
-    working_agent,
+    Diary, DiaryUi, PersonAnswer, ScriptedModel, ScriptedUi, Step, ending, fresh, probe,
+    transcript, working_agent,
 };
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
@@ -94,7 +94,7 @@ async fn run_every_point(point: PointId, owner: Owner, says: Arc<Says>) -> Vec<S
         .and_call("invoke_subagent", json!({"name": "helper", "prompt": "help"}));
     let steps = ["done", "a summary", "bye", "more", "still more"].map(Step::text);
     let person = DiaryUi::new(vec![PersonAnswer::Yes; 8], &diary);
-    let agent = Agent::builder(Scripted::new([calls].into_iter().chain(steps)))
+    let agent = Agent::builder(ScriptedModel::new([calls].into_iter().chain(steps)))
         .ui(person)
         .define_mention(Subagent::new("helper", |_| async { Ok("helped".into()) }))
         .define_hook("compact", |cx: HookCx| async move { cx.controls.force_compaction().await })
@@ -105,14 +105,14 @@ async fn run_every_point(point: PointId, owner: Owner, says: Arc<Says>) -> Vec<S
         .unwrap();
     let hook = Fake { name: "hook", diary: Diary::default(), says };
     agent
-        .extend(owner, |unit| _ = unit.outside(point, named_spec("hook"), Arc::new(hook)))
+        .extend(owner, |unit| _ = unit.register_external(point, named_spec("hook"), Arc::new(hook)))
         .unwrap();
     let session = fresh(&agent).await;
     for prompt in ["go", "/compact again"] {
         let reply = session.prompt(prompt).await;
         diary.add(format!("ended: {}", ending(&reply)));
     }
-    agent.set_model(Scripted::new([Step::error(ModelErrorKind::Auth)]));
+    agent.set_model(ScriptedModel::new([Step::error(ModelErrorKind::Auth)]));
     let reply = session.prompt("fail").await;
     diary.add(format!("ended: {}", ending(&reply)));
     let mut lines = diary.lines();
@@ -898,10 +898,10 @@ async fn l8_external_hook_answers_at_observe_only_points_decide_nothing() {
 
 #[test]
 fn l8_external_hook_at_context_is_refused() {
-    let agent = Agent::builder(Scripted::new([])).build().unwrap();
+    let agent = Agent::builder(ScriptedModel::new([])).build().unwrap();
     let hook = || Fake { name: "hook", diary: Diary::default(), says: Arc::new(|_| Ok(json!({}))) };
     let put = agent.extend(user(), |unit| {
-        unit.outside(PointId::Context, named_spec("hook"), Arc::new(hook()));
+        unit.register_external(PointId::Context, named_spec("hook"), Arc::new(hook()));
     });
     expect!["hook `hook`: only hooks in Rust and scripts can run at `context`"]
         .assert_eq(&put.unwrap_err().to_string());
@@ -938,7 +938,9 @@ fn put(agent: &Agent, diary: &Diary, guards: Vec<Guard>) {
         };
         let hook = Arc::new(Fake { name, diary: diary.clone(), says });
         agent
-            .extend(owner, |unit| _ = unit.outside(PointId::ToolPre, named_spec(name), hook))
+            .extend(owner, |unit| {
+                _ = unit.register_external(PointId::ToolPre, named_spec(name), hook)
+            })
             .unwrap();
     }
 }
@@ -1125,7 +1127,9 @@ async fn s3_rewrite_without_a_grant_blocks_and_names_the_grant() {
         let mut declared = named_spec(name);
         declared.power = Some(power);
         let hook = Arc::new(Fake { name, diary: diary.clone(), says });
-        agent.extend(user(), |unit| _ = unit.outside(PointId::ToolPre, declared, hook)).unwrap();
+        agent
+            .extend(user(), |unit| _ = unit.register_external(PointId::ToolPre, declared, hook))
+            .unwrap();
         let _ = session.prompt("go").await;
         diary.add(transcript(&session));
     }
@@ -1175,7 +1179,7 @@ async fn s4_hook_verdict_of_one_session_does_not_count_in_another() {
         vec![("careful", user(), Arc::new(careful)), ("closes", user(), Arc::new(closes))];
     put(&agent, &diary, guards);
     let _ = first.prompt("go").await;
-    agent.set_model(Scripted::new([Step::call("work", json!({"n": 1})), Step::text("done")]));
+    agent.set_model(ScriptedModel::new([Step::call("work", json!({"n": 1})), Step::text("done")]));
     let second = fresh(&agent).await;
     let _ = second.prompt("go").await;
     expect![[r#"
@@ -1228,7 +1232,7 @@ async fn l10_external_hooks_of_a_point_are_asked_concurrently() {
             for index in 0..10 {
                 let mut declared = named_spec("hook");
                 declared.name = Some(format!("hook{index}").into());
-                unit.outside(point, declared, Arc::new(Together(barrier.clone())));
+                unit.register_external(point, declared, Arc::new(Together(barrier.clone())));
             }
         });
         put.unwrap();
@@ -1259,7 +1263,9 @@ async fn l7_external_hook_that_times_out_blocks_unless_it_observes() {
         let mut declared = named_spec("silent");
         (declared.power, declared.limit) = (power, limit);
         let hook = Arc::new(Silent);
-        agent.extend(user(), |unit| _ = unit.outside(PointId::ToolPre, declared, hook)).unwrap();
+        agent
+            .extend(user(), |unit| _ = unit.register_external(PointId::ToolPre, declared, hook))
+            .unwrap();
         let _ = session.prompt("go").await;
         shown += &transcript(&session);
     }
@@ -1292,7 +1298,7 @@ async fn l7_detached_external_hook_neither_delays_nor_refuses() {
         for (name, hook) in [("silent", silent), ("refuses", refuses)] {
             let mut declared = named_spec(name);
             declared.detached = true;
-            unit.outside(PointId::ToolPre, declared, hook);
+            unit.register_external(PointId::ToolPre, declared, hook);
         }
     });
     put.unwrap();
@@ -1328,7 +1334,7 @@ async fn l8_hook_payloads_match_the_formats_page() {
     let steps =
         [calls, Step::text("done"), Step::text("a summary"), Step::error(ModelErrorKind::Auth)];
     let told = Told::default();
-    let mut builder = Agent::builder(Scripted::new(steps).priced(0.5))
+    let mut builder = Agent::builder(ScriptedModel::new(steps).priced(0.5))
         .workspace(Workspace::new(Path::new("/project")))
         .ui(ScriptedUi::new([PersonAnswer::Yes]))
         .define_mention(Subagent::new("helper", |_| async { Ok("helped".into()) }))
@@ -1341,12 +1347,12 @@ async fn l8_hook_payloads_match_the_formats_page() {
             |input: &Value| if input["n"] == 1 { json!({"input": {"n": 2}}) } else { json!({}) };
         let (name, _, says) = guard("rewrites", user(), add);
         let hook = Fake { name, diary: Diary::default(), says };
-        unit.outside(PointId::ToolPre, named_spec(name), Arc::new(hook));
+        unit.register_external(PointId::ToolPre, named_spec(name), Arc::new(hook));
         for row in POINTS.iter().filter(|row| row.id != PointId::Context) {
             let mut declared = named_spec("told");
             declared.name = Some(format!("told {}", row.name).into());
             declared.power = Some(Power::Observe);
-            unit.outside(row.id, declared, Arc::new(told.clone()));
+            unit.register_external(row.id, declared, Arc::new(told.clone()));
         }
     });
     let agent = builder.build().unwrap();

@@ -10,7 +10,9 @@ use cotter::{
         rule::{Rule, RuleKind},
     },
 };
-use cotter_test::{Diary, PersonAnswer, Recording, Scripted, ScriptedUi, Step, fresh, probe};
+use cotter_test::{
+    Diary, PersonAnswer, RecordingModel, ScriptedModel, ScriptedUi, Step, fresh, probe,
+};
 use expect_test::expect;
 use serde_json::json;
 
@@ -36,7 +38,7 @@ async fn l1_every_point_fires_with_its_payload() {
         .and_call("invoke_subagent", json!({"name": "helper", "prompt": "help"}));
     let script =
         [calls, Step::text("done"), Step::text("a summary"), Step::error(ModelErrorKind::Auth)];
-    let mut builder = Agent::builder(Scripted::new(script).priced(0.5))
+    let mut builder = Agent::builder(ScriptedModel::new(script).priced(0.5))
         .ui(ScriptedUi::new([PersonAnswer::Yes]))
         .define_mention(Subagent::new("helper", |_| async { Ok("helped".into()) }))
         .define_hook("compact", |cx: HookCx| async move { cx.controls.force_compaction().await })
@@ -98,7 +100,7 @@ async fn l1_every_point_fires_with_its_payload() {
 #[tokio::test]
 async fn l10_request_without_registrations_has_no_additions() {
     let call = Step::call("echo", json!({"text": "a"}));
-    let model = Recording::new(Scripted::new([call, Step::text("done")]));
+    let model = RecordingModel::new(ScriptedModel::new([call, Step::text("done")]));
     let agent =
         Agent::builder(model.clone()).system_prompt("be good").tool(echo()).build().unwrap();
     let _ = fresh(&agent).await.prompt("go").await;

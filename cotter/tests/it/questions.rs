@@ -20,7 +20,7 @@ use cotter::{
     },
 };
 use cotter_test::{
-    Diary, PersonAnswer, Scripted, ScriptedUi, Step, fresh, probe, spec, transcript,
+    Diary, PersonAnswer, ScriptedModel, ScriptedUi, Step, fresh, probe, spec, transcript,
 };
 use expect_test::{Expect, expect};
 use serde_json::json;
@@ -35,7 +35,7 @@ async fn check(
 ) {
     let (diary, ui) = (Diary::default(), ScriptedUi::new([said]));
     let calls = Step::call("risky", json!({"n": 1})).and_call("risky", json!({"n": 2}));
-    let builder = Agent::builder(Scripted::new([calls, Step::text("done")]))
+    let builder = Agent::builder(ScriptedModel::new([calls, Step::text("done")]))
         .ui(ui.clone())
         .tool(probe("risky", Zone::External, &diary));
     let agent = register(builder).build().unwrap();
@@ -346,11 +346,12 @@ async fn check_meanwhile(meanwhile: fn(&Agent), expected: Expect) {
         let cell = cell.clone();
         Busy(diary.clone(), move || meanwhile(cell.get().expect("the agent is there")))
     };
-    let agent = Agent::builder(Scripted::new([Step::call("risky", json!({})), Step::text("done")]))
-        .ui(busy)
-        .tool(probe("risky", Zone::External, &diary))
-        .build()
-        .unwrap();
+    let agent =
+        Agent::builder(ScriptedModel::new([Step::call("risky", json!({})), Step::text("done")]))
+            .ui(busy)
+            .tool(probe("risky", Zone::External, &diary))
+            .build()
+            .unwrap();
     let _ = cell.set(agent.clone());
     let session = fresh(&agent).await;
     let _ = session.prompt("go").await;
@@ -444,7 +445,7 @@ async fn s4_a_tool_redefined_during_the_question_does_not_run() {
         agent.undefine_tool("risky");
         let other = ToolSpec { description: "quite another".into(), ..spec("risky") };
         let tool = cotter::FnTool::new(other, |_| async { Ok("the other ran".into()) });
-        agent.tool(tool.touching(Facts::zone(Zone::Safe))).unwrap();
+        agent.tool(tool.with_facts(Facts::zone(Zone::Safe))).unwrap();
     };
     check_meanwhile(meanwhile, expect![[r#"
         asked
@@ -500,15 +501,15 @@ async fn s4_call_digest_binds_every_property_of_the_call() {
         let run = |_| async { Ok("ran".into()) };
         let step = || Step::call(tool, json!({"key": input}));
         let agent =
-            Agent::builder(Scripted::new([step(), Step::text("x"), step(), Step::text("x")]))
+            Agent::builder(ScriptedModel::new([step(), Step::text("x"), step(), Step::text("x")]))
                 .workspace(Workspace::new(Path::new(folder)))
                 .ui(ui.clone())
-                .tool(cotter::FnTool::new(spec, run).touching(Facts::zone(Zone::External)))
+                .tool(cotter::FnTool::new(spec, run).with_facts(Facts::zone(Zone::External)))
                 .build()
                 .unwrap();
         let _ = fresh(&agent).await.prompt("go").await;
         // An equal call id, in another session.
-        agent.set_model(Scripted::new([step(), Step::text("x")]));
+        agent.set_model(ScriptedModel::new([step(), Step::text("x")]));
         let _ = fresh(&agent).await.prompt("go").await;
         digests.extend(ui.questions().iter().map(|question| question.calls[0].digest.clone()));
     }

@@ -26,7 +26,7 @@ use cotter::{
         tool_hook::{ToolCheck, ToolHook},
     },
 };
-use cotter_test::{Diary, Scripted, Step, fresh, probe, spec, transcript};
+use cotter_test::{Diary, ScriptedModel, Step, fresh, probe, spec, transcript};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
@@ -49,11 +49,11 @@ async fn check_mid_step(change: fn(&Agent), expected: Expect) {
             change(cell.get().expect("the agent is there"));
             async { Ok("changed".into()) }
         };
-        FnTool::new(spec("change"), run).touching(Facts::zone(Zone::Safe))
+        FnTool::new(spec("change"), run).with_facts(Facts::zone(Zone::Safe))
     };
     let calls =
         Step::call("change", json!({})).and_call("write", json!({})).and_call("look", json!({}));
-    let agent = Agent::builder(Scripted::new([calls, Step::text("done")]))
+    let agent = Agent::builder(ScriptedModel::new([calls, Step::text("done")]))
         .tool(changer)
         .tool(probe("write", Zone::Workspace, &diary))
         .tool(probe("look", Zone::Safe, &diary))
@@ -132,12 +132,12 @@ async fn s2_gate_removed_during_a_step_still_blocks_in_that_step() {
             assert!(cell.get().expect("the agent is there").unload(&user()));
             async { Ok("dropped".into()) }
         };
-        FnTool::new(spec("drop"), run).touching(Facts::zone(Zone::Safe))
+        FnTool::new(spec("drop"), run).with_facts(Facts::zone(Zone::Safe))
     };
     let diary = Diary::default();
     let calls = Step::call("drop", json!({})).and_call("look", json!({}));
     let again = Step::call("look", json!({}));
-    let agent = Agent::builder(Scripted::new([calls, again, Step::text("done")]))
+    let agent = Agent::builder(ScriptedModel::new([calls, again, Step::text("done")]))
         .tool(dropper)
         .tool(probe("look", Zone::Safe, &diary))
         .build()
@@ -179,7 +179,7 @@ fn check_reload(
 }
 
 fn plain() -> AgentBuilder {
-    Agent::builder(Scripted::new([]))
+    Agent::builder(ScriptedModel::new([]))
 }
 
 fn gate(unit: &mut Registry) {
@@ -390,7 +390,7 @@ fn s2_gate_with_new_code_is_held() {
             power: Some(cotter::permission::verdict::Power::Gate),
             ..ExternalHookSpec::default()
         };
-        unit.outside(PointId::ToolPre, declared, Arc::new(Yes));
+        unit.register_external(PointId::ToolPre, declared, Arc::new(Yes));
     }
     check_reload(
         |unit| running(unit, "runs [\"check.sh\"]"),
@@ -429,7 +429,7 @@ async fn s2_gate_with_new_code_is_asked_besides_the_old_one() {
                 definition: format!("refuses {what}").into(),
                 ..ExternalHookSpec::default()
             };
-            unit.outside(PointId::ToolPre, declared, Arc::new(Says(what)));
+            unit.register_external(PointId::ToolPre, declared, Arc::new(Says(what)));
         }
     }
     async fn refused(agent: &Agent) -> String {
@@ -643,7 +643,10 @@ async fn unload_removes_everything_of_an_owner() {
     assert!(agent.unload(&space));
     assert_eq!(names(&agent), before);
     assert!(!agent.unload(&space), "there is nothing left");
-    agent.set_model(Scripted::new([Step::call("echo", json!({"text": "hi"})), Step::text("done")]));
+    agent.set_model(ScriptedModel::new([
+        Step::call("echo", json!({"text": "hi"})),
+        Step::text("done"),
+    ]));
     let session = fresh(&agent).await;
     let _ = session.prompt("go").await;
     assert!(transcript(&session).contains("result c1.1: hi"), "rule and mode are gone too");
@@ -684,7 +687,7 @@ async fn r2_a_tool_has_one_owner() {
     let names: Vec<_> = agent.tools().specs().map(|spec| spec.name.to_string()).collect();
     assert_eq!(names, ["tool", "more"], "the union is shown");
     let calls = Step::call("tool", json!({})).and_call("more", json!({}));
-    agent.set_model(Scripted::new([calls, Step::text("done")]));
+    agent.set_model(ScriptedModel::new([calls, Step::text("done")]));
     let _ = fresh(&agent).await.prompt("go").await;
     assert_eq!((mine.shown().as_str(), theirs.shown().as_str()), ("tool {}\n", "more {}\n"));
 }
@@ -757,7 +760,7 @@ async fn l20_r8_events_report_every_hook_that_ran() {
         .observe(ToolPost, named("post", |_: &ToolPostEvent| ()))
         .build()
         .unwrap();
-    agent.set_model(Scripted::new([Step::call("echo", json!({})), Step::text("done")]));
+    agent.set_model(ScriptedModel::new([Step::call("echo", json!({})), Step::text("done")]));
     let mut run = fresh(&agent).await.prompt("go");
     let mut seqs = vec![];
     let mut hooks = String::new();
@@ -782,7 +785,7 @@ async fn l20_r8_events_report_every_hook_that_ran() {
 async fn r8_slow_listener_gets_every_event_with_joined_texts() {
     let long: String = (0..2000).map(|n| format!("{n} ")).collect();
     let agent = plain().build().unwrap();
-    agent.set_model(Scripted::new([Step::text(long.clone())]));
+    agent.set_model(ScriptedModel::new([Step::text(long.clone())]));
     let session = fresh(&agent).await;
     let mut slow = session.events();
     let _ = session.prompt("go").await;

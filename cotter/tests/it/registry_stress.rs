@@ -47,7 +47,7 @@ fn tools(unit: &mut Registry, version: u64) {
     let run = move |permit: cotter::Permit| async move {
         Ok(format!("tool {version} input {}", permit.input()["v"]).into())
     };
-    unit.tool(FnTool::new(tool, run).touching(Facts::zone(Zone::Safe))).on(
+    unit.tool(FnTool::new(tool, run).with_facts(Facts::zone(Zone::Safe))).on(
         ToolPre,
         named("gate", move |call: &ToolPreEvent| match call.tool_input["v"].as_u64() {
             Some(v) if v != version => Verdict::block(format!("half: {v} at {version}")),

@@ -8,12 +8,12 @@ use cotter::{
     hooks::points::{ModelPost, ModelPostEvent},
     registry::change::RegistryChange,
 };
-use cotter_test::{Recording, Scripted, Step, fresh};
+use cotter_test::{RecordingModel, ScriptedModel, Step, fresh};
 use expect_test::{Expect, expect};
 
 /// Loads the skills of a person's folder, given as name and description.
 fn skills(agent: &Agent, skills: &[(&'static str, &'static str)]) {
-    let mut change = RegistryChange::new().of_files();
+    let mut change = RegistryChange::new().caused_by_files();
     change.load(Owner::new(Origin::User, "skills"), |unit: &mut Registry| {
         for (name, words) in skills {
             unit.define_skill(Skill::text(*name, "text").description(*words).expose_to_agent());
@@ -25,13 +25,13 @@ fn skills(agent: &Agent, skills: &[(&'static str, &'static str)]) {
 struct Told {
     agent: Agent,
     session: Session,
-    model: Recording<Scripted>,
+    model: RecordingModel<ScriptedModel>,
     broken: Arc<Mutex<Vec<String>>>,
 }
 
 impl Told {
     async fn new(steps: usize) -> Self {
-        let model = Recording::new(Scripted::new(vec![Step::text("ok"); steps]));
+        let model = RecordingModel::new(ScriptedModel::new(vec![Step::text("ok"); steps]));
         let broken = Arc::new(Mutex::new(vec![]));
         let heard = broken.clone();
         let agent = Agent::builder(model.clone())

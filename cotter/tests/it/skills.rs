@@ -9,16 +9,16 @@ use cotter::{
         skill::{SkillCaller, SkillCx, create_skill_invoke_tool},
     },
 };
-use cotter_test::{Diary, Recording, Scripted, Step, ending, fresh, transcript};
+use cotter_test::{Diary, RecordingModel, ScriptedModel, Step, ending, fresh, transcript};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
 use crate::kit::{files, image, plain_lines, to_the_end};
 
-type Model = Recording<Scripted>;
+type Model = RecordingModel<ScriptedModel>;
 
 fn model(steps: impl IntoIterator<Item = Step>) -> Model {
-    Recording::new(Scripted::new(steps))
+    RecordingModel::new(ScriptedModel::new(steps))
 }
 
 /// An agent with skills of every kind; `ask` and `tell` write their context into the diary.

@@ -17,7 +17,8 @@ use cotter::{
     permission::Zone,
 };
 use cotter_test::{
-    Diary, PersonAnswer, Recording, Scripted, ScriptedUi, Step, ending, fresh, probe, transcript,
+    Diary, PersonAnswer, RecordingModel, ScriptedModel, ScriptedUi, Step, ending, fresh, probe,
+    transcript,
 };
 use expect_test::expect;
 use proptest::prelude::*;
@@ -62,7 +63,7 @@ fn builder(diary: &Diary) -> cotter::AgentBuilder {
     let louder = |prompt: &UserPromptSubmitEvent| {
         UserPromptSubmitChange::Prompt(prompt.prompt.to_uppercase())
     };
-    Agent::builder(Scripted::new(script))
+    Agent::builder(ScriptedModel::new(script))
         .ui(ScriptedUi::new([PersonAnswer::No("no".into())]))
         .tool(echo())
         .tool(probe("risky", Zone::External, diary))
@@ -174,7 +175,7 @@ async fn p10_leaf_labels_and_entries_survive_and_a_fork_is_independent() {
 
 #[tokio::test]
 async fn custom_entry_with_a_core_type_is_refused() {
-    let agent = Agent::builder(Scripted::new([])).build().unwrap();
+    let agent = Agent::builder(ScriptedModel::new([])).build().unwrap();
     let session = fresh(&agent).await;
     let mut shown = String::new();
     for entry in [
@@ -221,7 +222,7 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let agent = || Agent::builder(Scripted::new([])).store(files(folder.path())).build().unwrap();
+            let agent = || Agent::builder(ScriptedModel::new([])).store(files(folder.path())).build().unwrap();
             let session = fresh(&agent()).await;
             let own = session.save_entry(entry.clone()).unwrap();
             let id = session.id().clone();
@@ -244,7 +245,8 @@ proptest! {
 #[tokio::test]
 async fn prompt_after_a_move_into_a_step_finds_its_calls_closed() {
     let calls = Step::call("echo", json!({"text": "a"})).and_call("echo", json!({"text": "b"}));
-    let model = Recording::new(Scripted::new([calls, Step::text("done"), Step::text("again")]));
+    let model =
+        RecordingModel::new(ScriptedModel::new([calls, Step::text("done"), Step::text("again")]));
     let agent = Agent::builder(model.clone()).tool(echo()).build().unwrap();
     let session = fresh(&agent).await;
     let _ = session.prompt("go").await;
@@ -268,7 +270,7 @@ async fn prompt_after_a_move_into_a_step_finds_its_calls_closed() {
 async fn p10_a_second_writer_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let agent = || {
-        Agent::builder(Scripted::new([Step::text("hi")]))
+        Agent::builder(ScriptedModel::new([Step::text("hi")]))
             .store(files(folder.path()))
             .build()
             .unwrap()
@@ -282,7 +284,7 @@ async fn p10_a_second_writer_is_refused() {
     assert_eq!(transcript(&agent().session(&id).await.unwrap()), "user: go\nassistant: hi\n");
 
     let memory = MemoryStore::new();
-    let agent = || Agent::builder(Scripted::new([])).store(memory.clone()).build().unwrap();
+    let agent = || Agent::builder(ScriptedModel::new([])).store(memory.clone()).build().unwrap();
     let session = fresh(&agent()).await;
     assert!(agent().session(session.id()).await.is_err());
     let id = session.id().clone();
@@ -296,7 +298,7 @@ async fn s28_session_files_and_their_folder_are_private() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
     let store = JsonlStore::new(folder.path().join("deep/er"));
-    let agent = Agent::builder(Scripted::new([])).store(store).build().unwrap();
+    let agent = Agent::builder(ScriptedModel::new([])).store(store).build().unwrap();
     let session = fresh(&agent).await;
     let file = folder.path().join(format!("deep/er/{}.jsonl", session.id()));
     let mode =
@@ -344,7 +346,7 @@ async fn p10_incomplete_append_is_truncated() {
             step.and_call("echo", json!({"text": "x".repeat(300)}))
         })
     };
-    let agent = Agent::builder(Scripted::new([calls(), calls(), Step::text("done")]))
+    let agent = Agent::builder(ScriptedModel::new([calls(), calls(), Step::text("done")]))
         .store(files(std::path::Path::new(&folder)))
         .tool(crate::kit::echo())
         .build()

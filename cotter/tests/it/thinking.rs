@@ -11,7 +11,7 @@ use cotter::{
     history::message::{AssistantPart, StopReason, Usage},
     model::{Delta, Model, ReplyStream, Request},
 };
-use cotter_test::{Recording, ending, fresh, transcript};
+use cotter_test::{RecordingModel, ending, fresh, transcript};
 use expect_test::{Expect, expect};
 use futures_util::{StreamExt, stream};
 use serde_json::json;
@@ -71,7 +71,7 @@ fn shown(parts: &[AssistantPart]) -> String {
 async fn check(mut pieces: Vec<Delta>, expected: Expect) {
     pieces.push(done());
     let folder = tempfile::tempdir().unwrap();
-    let model = Recording::new(Says::new([pieces]));
+    let model = RecordingModel::new(Says::new([pieces]));
     let agent = Agent::builder(model.clone()).store(files(folder.path())).build().unwrap();
     let session = fresh(&agent).await;
     let (events, reply) = to_the_end(session.prompt("go")).await;
@@ -255,7 +255,7 @@ async fn thoughts_between_calls_keep_their_position() {
         signed("s2"),
         called,
     ];
-    let model = Recording::new(Says::new([pieces]));
+    let model = RecordingModel::new(Says::new([pieces]));
     let agent = Agent::builder(model.clone()).build().unwrap();
     let session = fresh(&agent).await;
     assert_eq!(ending(&session.prompt("go").await), "end_turn");

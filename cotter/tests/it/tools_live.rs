@@ -19,7 +19,7 @@ use cotter::{
     registry::change::ChangeResult,
     tool::ToolFuture,
 };
-use cotter_test::{Recording, Scripted, Step, fresh, transcript};
+use cotter_test::{RecordingModel, ScriptedModel, Step, fresh, transcript};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
@@ -44,12 +44,12 @@ fn weather() -> impl Tool {
             city => Err(ToolError::failed(format!("no such city: {city:?}"))),
         }
     })
-    .touching(Facts::zone(Zone::Safe))
+    .with_facts(Facts::zone(Zone::Safe))
 }
 
 /// Checks the result that the model gets for one call.
 async fn check(name: &str, input: Value, expected: Expect) {
-    let model = Scripted::new([Step::call(name, input), Step::text("ok")]);
+    let model = ScriptedModel::new([Step::call(name, input), Step::text("ok")]);
     let agent = Agent::builder(model).tool(weather()).build().unwrap();
     let session = fresh(&agent).await;
     session.prompt("go").await.unwrap();
@@ -107,7 +107,7 @@ async fn g23_invalid_input_result_names_near_matches() {
 async fn g23_tools_are_added_and_removed_between_requests() {
     let call = || Step::call("get_weather", json!({"city": "Oban"}));
     let ok = || Step::text("ok");
-    let model = Recording::new(Scripted::new([call(), ok(), call(), ok(), call(), ok()]));
+    let model = RecordingModel::new(ScriptedModel::new([call(), ok(), call(), ok(), call(), ok()]));
     let agent = Agent::builder(model.clone()).build().unwrap();
     let session = fresh(&agent).await;
     session.prompt("none").await.unwrap();
@@ -155,8 +155,8 @@ async fn g23_running_tool_may_add_another_tool() {
         Step::call("get_weather", json!({"city": "Oban"})),
         Step::text("ok"),
     ];
-    let agent = Agent::builder(Scripted::new(steps))
-        .tool(more.touching(Facts::zone(Zone::Safe)))
+    let agent = Agent::builder(ScriptedModel::new(steps))
+        .tool(more.with_facts(Facts::zone(Zone::Safe)))
         .build()
         .unwrap();
     let session = fresh(&agent).await;
@@ -172,7 +172,8 @@ async fn g23_a_reply_has_messages_usage_cost_and_reason() {
         Step::text("Wait.").and_call("get_weather", json!({"city": "Oban"})).and_usage(usage),
         Step::text("Rain.").and_usage(usage),
     ];
-    let agent = Agent::builder(Scripted::new(steps).priced(0.5)).tool(weather()).build().unwrap();
+    let agent =
+        Agent::builder(ScriptedModel::new(steps).priced(0.5)).tool(weather()).build().unwrap();
     let session = fresh(&agent).await;
     let (_, reply) = to_the_end(session.prompt("go")).await;
     let reply = reply.unwrap();
@@ -233,7 +234,7 @@ async fn g23_tool_keeps_the_spec_of_its_registration() {
     let (tool, asked, _) = Shifty::new();
     let calls = Step::call("shifty", json!({"first": 1})).and_call("shifty", json!({"second": 2}));
     let script = [calls.clone(), Step::text("ok"), calls, Step::text("ok")];
-    let model = Recording::new(Scripted::new(script));
+    let model = RecordingModel::new(ScriptedModel::new(script));
     let agent = Agent::builder(model.clone()).tool(tool).build().unwrap();
     let session = fresh(&agent).await;
     session.prompt("one").await.unwrap();
@@ -272,7 +273,7 @@ async fn g23_tool_keeps_the_spec_of_its_registration() {
 fn g23_tool_may_use_the_agent_from_spec_and_drop() {
     let (told, heard) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        let agent = Agent::builder(Scripted::new([])).build().unwrap();
+        let agent = Agent::builder(ScriptedModel::new([])).build().unwrap();
         let shifty = || {
             let (tool, _, slot) = Shifty::new();
             assert!(slot.set(agent.clone()).is_ok());

@@ -20,7 +20,7 @@ use cotter::{
     pipeline::dry_run::{DryRun, DryRunReport},
     tool::ToolFuture,
 };
-use cotter_test::{Scripted, Step};
+use cotter_test::{ScriptedModel, Step};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
@@ -43,7 +43,7 @@ impl Tool for Send {
 
 fn builder() -> AgentBuilder {
     let spec = ToolSpec::new("send", "Sends.", json!({"type": "object"}));
-    Agent::builder(Scripted::new([Step::text("Done.")])).tool(Send(spec))
+    Agent::builder(ScriptedModel::new([Step::text("Done.")])).tool(Send(spec))
 }
 
 fn send(to: &str) -> DryRun {
@@ -287,7 +287,7 @@ async fn l9_detached_hook_is_recorded_when_it_ends() {
     let mut declared = ExternalHookSpec::default();
     (declared.name, declared.detached) = (Some("slow".into()), true);
     let agent = builder()
-        .extend(|unit| _ = unit.outside(PointId::SessionStart, declared, hook))
+        .extend(|unit| _ = unit.register_external(PointId::SessionStart, declared, hook))
         .build()
         .unwrap();
     let session = agent.new_session().await.unwrap();

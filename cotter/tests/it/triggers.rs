@@ -14,14 +14,14 @@ use cotter::{
     invoke::{skill::SkillCx, trigger::Trigger},
     model::Request,
 };
-use cotter_test::{Diary, Recording, Scripted, Step, ending, fresh, transcript};
+use cotter_test::{Diary, RecordingModel, ScriptedModel, Step, ending, fresh, transcript};
 use expect_test::{Expect, expect};
 use serde_json::json;
 
-type Model = Recording<Scripted>;
+type Model = RecordingModel<ScriptedModel>;
 
 fn model(replies: usize) -> Model {
-    Recording::new(Scripted::new((1..=replies).map(|n| Step::text(format!("reply {n}")))))
+    RecordingModel::new(ScriptedModel::new((1..=replies).map(|n| Step::text(format!("reply {n}")))))
 }
 
 fn trigger(pattern: &str) -> [Trigger; 1] {
@@ -337,7 +337,9 @@ async fn c10_triggered_skills_are_recorded_and_restored_at_reopening() {
 
 #[tokio::test]
 async fn c10_triggered_skills_survive_a_compaction() {
-    let model = Recording::new(Scripted::new(["one", "two", "the gist", "three"].map(Step::text)));
+    let model = RecordingModel::new(ScriptedModel::new(
+        ["one", "two", "the gist", "three"].map(Step::text),
+    ));
     let agent = with_skills(Agent::builder(model.clone())).build().unwrap();
     let session = fresh(&agent).await;
     session.prompt("docker").await.unwrap();
@@ -376,7 +378,7 @@ async fn c10_task_of_a_subagent_triggers_skills_for_that_agent() {
         Step::text("shipped"),
         Step::text("done"),
     ];
-    let model = Recording::new(Scripted::new(steps));
+    let model = RecordingModel::new(ScriptedModel::new(steps));
     let coder = AgentConfig::new("coder").with_system_prompt("YOU CODE");
     let agent = with_skills(Agent::builder(model.clone()))
         .define_mention(Subagent::agent(coder))

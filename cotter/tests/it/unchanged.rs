@@ -21,7 +21,7 @@ use cotter::{
     model::{Request, Thinking},
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Recording, Scripted, Step, fresh};
+use cotter_test::{RecordingModel, ScriptedModel, Step, fresh};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -44,7 +44,7 @@ fn ignoring<P: Point>(builder: AgentBuilder, point: P) -> AgentBuilder {
     builder.observe(point, |_: At<P>| async {})
 }
 
-fn with_everything(model: Recording<Scripted>) -> Agent {
+fn with_everything(model: RecordingModel<ScriptedModel>) -> Agent {
     let rewrite = |_: HookCx| async { HookResult::rewrite("never") };
     let mut builder = Agent::builder(model);
     macro_rules! ignore {
@@ -126,7 +126,7 @@ fn could_bind(text: &str) -> bool {
 fn send_prompt(prompt: Content) -> (Message, serde_json::Value) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let model = Recording::new(Scripted::new([Step::text("ok")]));
+        let model = RecordingModel::new(ScriptedModel::new([Step::text("ok")]));
         let session = fresh(&with_everything(model.clone())).await;
         session.prompt(prompt).await.unwrap();
         let request = model.requests().remove(0);
@@ -197,7 +197,7 @@ fn result(id: &str, name: &str, content: Content, error: Option<ToolErrorKind>) 
 }
 
 fn marked(text: &str, mark: UserMessageKind) -> Message {
-    Message::User(UserMessage::marked(text.into(), mark))
+    Message::User(UserMessage::with_kind(text.into(), mark))
 }
 
 /// The bytes that a small adapter would send: every message, with its stored blocks.
@@ -241,7 +241,7 @@ async fn g2_request_without_registrations_equals_one_built_by_hand() {
         }
     };
     let steps = ["first", "SUM", "second"].map(Step::text);
-    let earlier = Agent::builder(Scripted::new(steps))
+    let earlier = Agent::builder(ScriptedModel::new(steps))
         .store(files(folder.path()))
         .define_skill(Skill::text("s", "Be terse."))
         .define_hook("compact", |cx: HookCx| async move { cx.controls.force_compaction().await })
@@ -266,7 +266,9 @@ async fn g2_request_without_registrations_equals_one_built_by_hand() {
         .and_call("bad", json!({}))
         .and_call("show", json!({}));
     let many = (0..40).map(|n| Step::text(format!("answer {n}")));
-    let model = Recording::new(Scripted::new([calls, Step::text("done")].into_iter().chain(many)));
+    let model = RecordingModel::new(ScriptedModel::new(
+        [calls, Step::text("done")].into_iter().chain(many),
+    ));
     let mut builder =
         Agent::builder(model.clone()).store(files(folder.path())).system_prompt("Be good.\n");
     for (spec, answer) in tools() {
@@ -274,7 +276,7 @@ async fn g2_request_without_registrations_equals_one_built_by_hand() {
             let answer = answer.clone();
             async move { answer.map(Into::into) }
         });
-        builder = builder.tool(tool.touching(Facts::zone(Zone::Safe)));
+        builder = builder.tool(tool.with_facts(Facts::zone(Zone::Safe)));
     }
     let agent = builder.build().unwrap();
     let session = agent.session(&id).await.unwrap();

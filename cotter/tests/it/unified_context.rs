@@ -25,7 +25,7 @@ use cotter::{
     },
 };
 use cotter_test::{
-    Diary, Recording, Scripted, Step, ending, fresh, probe, shown_event, spec, transcript,
+    Diary, RecordingModel, ScriptedModel, Step, ending, fresh, probe, shown_event, spec, transcript,
 };
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
@@ -67,7 +67,7 @@ async fn p8_every_handler_sees_the_same_state() {
         assert_eq!(controls.session().id(), cx.session_id());
         async {}
     };
-    let builder = Agent::builder(Scripted::new(calls_all()))
+    let builder = Agent::builder(ScriptedModel::new(calls_all()))
         .system_prompt("Be brief.")
         .workspace(Workspace::new(Path::new("/somewhere")));
     let agent = builder.extend(everywhere(act)).build().unwrap();
@@ -90,7 +90,7 @@ async fn p8_every_handler_sees_the_same_state() {
 async fn p8_every_handler_sets_model_and_thinking() {
     let mut shown = String::new();
     for by in ["command", "directive", "skill", "point", "tool", "subagent"] {
-        let other = Recording::new(Scripted::new(calls_all()).named("test/other"));
+        let other = RecordingModel::new(ScriptedModel::new(calls_all()).named("test/other"));
         let used = other.clone();
         let act = move |who: &'static str, controls: Controls| {
             let other = other.clone();
@@ -101,13 +101,13 @@ async fn p8_every_handler_sets_model_and_thinking() {
                 }
             }
         };
-        let first = Recording::new(Scripted::new(calls_all()));
+        let first = RecordingModel::new(ScriptedModel::new(calls_all()));
         let agent = Agent::builder(first.clone()).extend(everywhere(act)).build().unwrap();
         let session = fresh(&agent).await;
         for prompt in PROMPTS {
             assert_eq!(ending(&session.prompt(prompt).await), "end_turn", "{by}");
         }
-        let thinking = |model: &Recording<Scripted>| {
+        let thinking = |model: &RecordingModel<ScriptedModel>| {
             model.requests().iter().map(|request| request.thinking).collect::<Vec<_>>()
         };
         shown += &format!("{by}: first {:?}, other {:?}\n", thinking(&first), thinking(&used));
@@ -131,7 +131,7 @@ async fn p8_every_handler_may_complete_outside_the_conversation() {
     let diary = Diary::default();
     let (writes, asked) = (
         diary.clone(),
-        Recording::new(Scripted::new((0..9).map(|n| {
+        RecordingModel::new(ScriptedModel::new((0..9).map(|n| {
             let usage = Usage { input_tokens: 10, output_tokens: n, ..Usage::default() };
             Step::text(format!("answer {n}")).and_usage(usage)
         }))),
@@ -146,7 +146,7 @@ async fn p8_every_handler_may_complete_outside_the_conversation() {
         }
     };
     let (pre, post) = (diary.clone(), diary.clone());
-    let builder = Agent::builder(Scripted::new(calls_all()))
+    let builder = Agent::builder(ScriptedModel::new(calls_all()))
         .observe(points::ModelPre, move |event: &points::ModelPreEvent| {
             pre.add(format!("  pre {}", event.message_count));
         })
@@ -208,7 +208,7 @@ fn fake_bash(data: Option<Value>) -> impl cotter::Tool {
         }
         async move { Ok(ToolOutput { content: "said".into(), render_data: data }) }
     });
-    bash.touching(Facts::zone(Zone::Safe))
+    bash.with_facts(Facts::zone(Zone::Safe))
 }
 
 /// Checks the result of each program, run by a tool of an agent.
@@ -232,8 +232,8 @@ async fn check_exec(
             Ok("tool ran".into())
         }
     });
-    let model = Scripted::new([Step::call("tool", json!({})), Step::text("done")]);
-    let builder = Agent::builder(model).tool(tool.touching(Facts::zone(Zone::Safe)));
+    let model = ScriptedModel::new([Step::call("tool", json!({})), Step::text("done")]);
+    let builder = Agent::builder(model).tool(tool.with_facts(Facts::zone(Zone::Safe)));
     let agent = build(builder).build().unwrap();
     assert_eq!(ending(&fresh(&agent).await.prompt("go").await), "end_turn");
     expected.assert_eq(&diary.shown());
@@ -331,7 +331,7 @@ async fn p8_reserved_budget_is_spent_by_its_task_only() {
         let step = if n == 0 { Step::call("tool", json!({})) } else { Step::text("aside") };
         step.and_usage(used(10))
     });
-    let model = Scripted::new(steps).priced(1.0);
+    let model = ScriptedModel::new(steps).priced(1.0);
     let diary = Diary::default();
     let writes = diary.clone();
     let tool = FnTool::new(spec("tool"), move |permit| {
@@ -368,7 +368,7 @@ async fn p8_reserved_budget_is_spent_by_its_task_only() {
         }
     });
     let agent = Agent::builder(model.clone())
-        .tool(tool.touching(Facts::zone(Zone::Safe)))
+        .tool(tool.with_facts(Facts::zone(Zone::Safe)))
         .limits(|limits: &mut Limits| limits.max_budget_usd = Some(6.0))
         .build()
         .unwrap();
@@ -400,7 +400,7 @@ async fn p8_complete_counts_against_the_budget() {
         Step::text("aside").and_usage(used(90)),
         Step::text("never").and_usage(used(10)),
     ];
-    let model = Scripted::new(steps);
+    let model = ScriptedModel::new(steps);
     let diary = Diary::default();
     let writes = diary.clone();
     let tool = FnTool::new(spec("tool"), move |permit| {
@@ -417,7 +417,7 @@ async fn p8_complete_counts_against_the_budget() {
         }
     });
     let agent = Agent::builder(model.clone())
-        .tool(tool.touching(Facts::zone(Zone::Safe)))
+        .tool(tool.with_facts(Facts::zone(Zone::Safe)))
         .limits(|limits: &mut Limits| limits.max_tokens = Some(100))
         .build()
         .unwrap();
@@ -438,7 +438,7 @@ async fn p8_complete_within_a_request_does_not_wait_for_that_request() {
     macro_rules! at {
         ($point:ident) => {{
             let script = [Step::call("tool", json!({})), Step::text("said"), Step::text("said")];
-            let model = Scripted::new(script.map(|step| step.and_usage(used(60))));
+            let model = ScriptedModel::new(script.map(|step| step.and_usage(used(60))));
             let ask = |at: At<points::$point>| async move {
                 // Sixty of a hundred tokens are spent, and a reply uses sixty.
                 if at.cx().controls().counts().usage.total() == 60 {
@@ -473,7 +473,7 @@ async fn p8_complete_within_a_request_does_not_wait_for_that_request() {
 async fn p8_handler_that_fires_its_own_point_ends_at_the_depth_limit() {
     let diary = Diary::default();
     let (pre, ctx, cmp) = (diary.clone(), diary.clone(), diary.clone());
-    let agent = Agent::builder(Scripted::new((0..50).map(|_| Step::text("said"))))
+    let agent = Agent::builder(ScriptedModel::new((0..50).map(|_| Step::text("said"))))
         .observe(points::ModelPre, move |at: At<points::ModelPre>| {
             let diary = pre.clone();
             async move {
@@ -526,7 +526,7 @@ async fn p8_handler_that_fires_its_own_point_ends_at_the_depth_limit() {
 #[tokio::test(start_paused = true)]
 async fn p8_time_limit_pauses_during_a_question_and_an_abort_ends_it() {
     for (delay, expected) in [(600, "end_turn"), (100_000, "aborted")] {
-        let slow = Scripted::new([Step::text("yes").and_delay(Duration::from_secs(delay))]);
+        let slow = ScriptedModel::new([Step::text("yes").and_delay(Duration::from_secs(delay))]);
         let diary = Diary::default();
         let gate = move |at: At<ToolPre>| {
             let slow = slow.clone();
@@ -540,7 +540,7 @@ async fn p8_time_limit_pauses_during_a_question_and_an_abort_ends_it() {
             }
         };
         let script = [Step::call("write", json!({})), Step::text("done")];
-        let agent = Agent::builder(Scripted::new(script))
+        let agent = Agent::builder(ScriptedModel::new(script))
             .tool(probe("write", Zone::Workspace, &diary))
             .on(ToolPre, named("judge", gate))
             .build()
@@ -614,7 +614,7 @@ async fn p11_p8_every_handler_reaches_the_person_or_gets_no_answer() {
             let diary = writes.clone();
             async move { diary.add(format!("{who}: {}", ask_all(controls.cx()).await)) }
         };
-        let mut builder = Agent::builder(Scripted::new(calls_all()));
+        let mut builder = Agent::builder(ScriptedModel::new(calls_all()));
         if there {
             builder = builder.ui(Here(person.clone()));
         }
@@ -657,7 +657,7 @@ async fn p11_p8_every_handler_reaches_the_person_or_gets_no_answer() {
 #[tokio::test]
 async fn p8_a_text_sent_as_the_run_ends_reaches_the_model() {
     for when in [SendTime::Steer, SendTime::FollowUp] {
-        let model = Recording::new(Scripted::new([Step::text("one"), Step::text("two")]));
+        let model = RecordingModel::new(ScriptedModel::new([Step::text("one"), Step::text("two")]));
         let send = move |ending: &points::TurnEndEvent, cx: &Cx| {
             if ending.text == "one" {
                 cx.controls().send("and then?", when);

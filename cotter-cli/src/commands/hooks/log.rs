@@ -20,7 +20,7 @@ use crate::{
     paths,
     setup::sessions::Sessions,
     terminal::{
-        screen::{self, say},
+        screen::{self, print_stdout},
         style::{ColorChoice, Style},
     },
 };
@@ -44,7 +44,7 @@ pub(crate) fn log(args: &HooksLogArgs, when: ColorChoice) -> Result<ExitCode, Cl
     let mut session = FollowedSession::new(&sessions, id, printer)?;
     match session.print_new(&mut io::stdout().lock())? {
         PrintResult::Nothing if !args.json => {
-            Ok(say(&format!("no hook ran in session {}\n", session.id)))
+            Ok(print_stdout(&format!("no hook ran in session {}\n", session.id)))
         }
         _ => Ok(ExitCode::SUCCESS),
     }

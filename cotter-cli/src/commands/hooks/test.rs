@@ -20,7 +20,7 @@ use crate::{
     error::CliError,
     paths, setup,
     terminal::{
-        screen::{self, say},
+        screen::{self, print_stdout},
         style::{ColorChoice, Style},
     },
 };
@@ -48,7 +48,7 @@ pub(crate) fn test(args: &HooksTestArgs, when: ColorChoice) -> Result<ExitCode, 
         true => serde_json::to_string(&report).unwrap_or_default() + "\n",
         false => text_of(&title, &report, Style::on_stdout(when)),
     };
-    let exit_code = say(&shown);
+    let exit_code = print_stdout(&shown);
     Ok(if report.verdict == "pass" { exit_code } else { ExitCode::from(explain::NOT_PASSED) })
 }
 

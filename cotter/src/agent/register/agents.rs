@@ -169,7 +169,7 @@ enum AgentRef<'a> {
 impl<'a> AgentRef<'a> {
     fn of(agent: &'a Agent) -> Vec<Self> {
         let generation: Arc<Generation> = agent.generation();
-        let subagents = generation.names.in_force().filter_map(|(_, item)| match item {
+        let subagents = generation.names.visible().filter_map(|(_, item)| match item {
             NamedItem::Subagent(subagent) => {
                 subagent.registered().map(|_| AgentRef::Sub(subagent.clone()))
             }

@@ -75,13 +75,13 @@ const MAX_MEMOS: usize = 64;
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use cotter::{Agent, Message};
 /// use cotter::{history::message_list::MessageChange, hooks::points::{Context, each_message}};
-/// use cotter_test::{Recording, Scripted, Step};
+/// use cotter_test::{RecordingModel, ScriptedModel, Step};
 ///
 /// let without_passwords = each_message(|message: &Message| match message.text().contains("password") {
 ///     true => MessageChange::Drop,
 ///     false => MessageChange::Keep,
 /// });
-/// let model = Recording::new(Scripted::new([Step::text("Fine."), Step::text("Hello.")]));
+/// let model = RecordingModel::new(ScriptedModel::new([Step::text("Fine."), Step::text("Hello.")]));
 /// let agent = Agent::builder(model.clone()).transform(Context, without_passwords).build()?;
 /// agent.process_request("My password is tulip.").await?;
 /// agent.process_request("Hello?").await?;

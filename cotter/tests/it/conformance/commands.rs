@@ -10,7 +10,7 @@ use cotter::{
     invoke::command::CommandCx,
     named,
 };
-use cotter_test::{Scripted, Step};
+use cotter_test::{ScriptedModel, Step};
 use futures_util::FutureExt;
 
 use super::kit::{Log, Stage, any_object, assert_contains, call, safe, tool};
@@ -65,7 +65,7 @@ pub(super) async fn first_command_of_a_name_wins() {
 
 pub(super) async fn a_unit_with_two_commands_of_a_name_is_refused() {
     let log = Log::default();
-    let agent = Agent::builder(Scripted::new([])).build().expect("it builds");
+    let agent = Agent::builder(ScriptedModel::new([])).build().expect("it builds");
     let loaded = agent.extend(Owner::new(Origin::User, "mine"), |unit| {
         unit.define_command(command(&log, "y"));
         unit.define_command(command(&log, "x"));

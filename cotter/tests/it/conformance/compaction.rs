@@ -18,7 +18,7 @@ use cotter::{
     invoke::command::{CommandCx, CommandResult},
     named,
 };
-use cotter_test::{Recording, Scripted, Step, transcript};
+use cotter_test::{RecordingModel, ScriptedModel, Step, transcript};
 use serde_json::json;
 
 use super::kit::{Log, Played, Stage, assert_contains};
@@ -29,8 +29,8 @@ fn windowed<const N: usize>(
     window: u64,
     steps: [Step; N],
     build: impl FnOnce(AgentBuilder) -> AgentBuilder,
-) -> (Agent, Recording<Scripted>) {
-    let model = Recording::new(Scripted::new(steps));
+) -> (Agent, RecordingModel<ScriptedModel>) {
+    let model = RecordingModel::new(ScriptedModel::new(steps));
     let agent = Agent::builder(Windowed(model.clone(), Some(window))).define_command(compact());
     (build(agent).build().expect("the case is well formed"), model)
 }

@@ -8,7 +8,7 @@ use cotter::{
     },
     invoke::{directive_hook::ShortCircuit, skill::SkillCx},
 };
-use cotter_test::{Recording, Scripted, Step};
+use cotter_test::{RecordingModel, ScriptedModel, Step};
 
 use super::kit::{Log, Played, Stage, play};
 
@@ -200,7 +200,7 @@ pub(super) async fn a_hooks_own_message_comes_before_the_prompt() {
 /// models.
 pub(super) async fn a_model_is_set_for_a_turn_or_for_the_session() {
     for (scope, first, second) in [(ModelScope::Session, 0, 2), (ModelScope::Turn, 1, 1)] {
-        let other = Recording::new(Scripted::new([Step::text("ok"), Step::text("ok")]));
+        let other = RecordingModel::new(ScriptedModel::new([Step::text("ok"), Step::text("ok")]));
         let set = other.clone();
         let stage = Stage::new([Step::text("ok")], |agent| {
             agent.define_hook("opus", move |cx: HookCx| {

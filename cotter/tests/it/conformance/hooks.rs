@@ -14,10 +14,10 @@ use cotter::{
     permission::{Zone, verdict::Power},
     registry::tool_hook::{ToolCheck, ToolHook},
 };
-use cotter_test::{PersonAnswer, Scripted, ScriptedUi, Step};
+use cotter_test::{PersonAnswer, ScriptedModel, ScriptedUi, Step};
 use serde_json::{Value, json};
 
-use super::kit::{Log, Played, assert_contains, call, play, safe, tool, touching};
+use super::kit::{Log, Played, assert_contains, call, play, safe, tool, tool_with_facts};
 
 /// A gate that logs each call.
 fn gate(log: &Log, name: &str, verdict: Verdict) -> impl Fn(&ToolPreEvent) -> Verdict + use<> {
@@ -38,7 +38,7 @@ fn warns(words: &'static str) -> impl Fn(&ToolPreEvent, &Cx) -> Verdict {
 
 /// An agent whose hooks are called without a run.
 fn build_agent(build: impl FnOnce(cotter::AgentBuilder) -> cotter::AgentBuilder) -> Agent {
-    build(Agent::builder(Scripted::new([]))).build().expect("the case is well formed")
+    build(Agent::builder(ScriptedModel::new([]))).build().expect("the case is well formed")
 }
 
 pub(super) async fn block_reaches_the_model_with_its_reason() {
@@ -91,7 +91,7 @@ pub(super) async fn no_post_hook_runs_for_a_refused_call() {
     let (post, refused) = (log.clone(), log.clone());
     let played = play([call("t"), Step::text("done")], |agent| {
         agent
-            .tool(touching("t", &log, Zone::External))
+            .tool(tool_with_facts("t", &log, Zone::External))
             .ui(ScriptedUi::new([PersonAnswer::No("not today".into())]))
             .observe(ToolPost, move |_: &ToolPostEvent| post.add("post"))
             .observe(ToolRefused, move |_: &ToolRefusedEvent| refused.add("refused"))
@@ -244,7 +244,7 @@ pub(super) async fn approved_input_is_the_input_that_runs() {
     let step = Step::call("t", json!({"path": "draft"}));
     let played = play([step, Step::text("done")], |agent| {
         agent
-            .tool(touching("t", &log, Zone::External))
+            .tool(tool_with_facts("t", &log, Zone::External))
             .ui(ui.clone())
             .transform(ToolPre, |_: &ToolPreEvent| ToolPreChange::Input(json!({"path": "final"})))
             .on(ToolPre, move |call: &ToolPreEvent| {

@@ -14,7 +14,7 @@ use cotter::{
     model::Request,
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Recording, Scripted, Step, shown_event, transcript};
+use cotter_test::{RecordingModel, ScriptedModel, Step, shown_event, transcript};
 use serde_json::{Value, json};
 
 /// A log of what happened, in order.
@@ -37,7 +37,7 @@ where
     F: Fn(Permit) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
 {
-    FnTool::new(ToolSpec::new(name, "for a test", schema), work).touching(Facts::zone(Zone::Safe))
+    FnTool::new(ToolSpec::new(name, "for a test", schema), work).with_facts(Facts::zone(Zone::Safe))
 }
 
 /// A tool that changes nothing, logs each run and answers at once.
@@ -65,13 +65,13 @@ pub(super) fn slow(name: &str, log: &Log, ms: u64) -> impl Tool {
 }
 
 /// A tool that logs each run; its calls have that zone.
-pub(super) fn touching(name: &str, log: &Log, zone: Zone) -> impl Tool {
+pub(super) fn tool_with_facts(name: &str, log: &Log, zone: Zone) -> impl Tool {
     let (name, log) = (name.to_owned(), log.clone());
     let work = move |permit: Permit| {
         log.add(format!("{} {}", permit.tool(), permit.input()));
         async { Ok(ToolOutput::from("ok")) }
     };
-    FnTool::new(ToolSpec::new(name, "for a test", any_object()), work).touching(Facts::zone(zone))
+    FnTool::new(ToolSpec::new(name, "for a test", any_object()), work).with_facts(Facts::zone(zone))
 }
 
 /// The schema of a tool that takes any object.
@@ -87,7 +87,7 @@ pub(super) fn call(name: &str) -> Step {
 /// An agent on a script, with its recorded model.
 pub(super) struct Stage {
     pub(super) agent: Agent,
-    pub(super) model: Recording<Scripted>,
+    pub(super) model: RecordingModel<ScriptedModel>,
 }
 
 impl Stage {
@@ -95,7 +95,7 @@ impl Stage {
         steps: [Step; N],
         build: impl FnOnce(AgentBuilder) -> AgentBuilder,
     ) -> Self {
-        let model = Recording::new(Scripted::new(steps));
+        let model = RecordingModel::new(ScriptedModel::new(steps));
         let agent = build(Agent::builder(model.clone())).build().expect("the case is well formed");
         Stage { agent, model }
     }

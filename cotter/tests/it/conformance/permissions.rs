@@ -14,16 +14,16 @@ use cotter::{
     },
     tool::ToolFuture,
 };
-use cotter_test::{PersonAnswer, Scripted, ScriptedUi, Step};
+use cotter_test::{PersonAnswer, ScriptedModel, ScriptedUi, Step};
 use serde_json::{Value, json};
 
-use super::kit::{Log, any_object, assert_contains, call, play, safe, tool, touching};
+use super::kit::{Log, any_object, assert_contains, call, play, safe, tool, tool_with_facts};
 
 /// Returns the result for a call of `t` in that zone: `pass`, `ask` or `block`.
 async fn decide_call(zone: Zone, build: impl FnOnce(AgentBuilder) -> AgentBuilder) -> &'static str {
     let log = Log::default();
     let played = play([call("t"), Step::text("done")], |agent| {
-        build(agent.tool(touching("t", &log, zone)).ui(ScriptedUi::new([PersonAnswer::Yes])))
+        build(agent.tool(tool_with_facts("t", &log, zone)).ui(ScriptedUi::new([PersonAnswer::Yes])))
     })
     .await;
     let (asked, ran) =
@@ -44,7 +44,7 @@ pub(super) async fn question_without_a_person_refuses() {
     let log = Log::default();
     let noting = log.clone();
     let played = play([call("ask_user").and_call("t", json!({})), Step::text("done")], |agent| {
-        agent.tool(touching("t", &log, Zone::External)).on(
+        agent.tool(tool_with_facts("t", &log, Zone::External)).on(
             ToolPre,
             move |_: &ToolPreEvent, cx: &Cx| {
                 noting.add(format!("has ui: {}", cx.has_ui()));
@@ -63,7 +63,9 @@ pub(super) async fn question_without_a_person_refuses() {
 pub(super) async fn unanswered_question_refuses() {
     let log = Log::default();
     let played = play([call("t"), Step::text("done")], |agent| {
-        agent.tool(touching("t", &log, Zone::External)).ui(ScriptedUi::new([PersonAnswer::Silence]))
+        agent
+            .tool(tool_with_facts("t", &log, Zone::External))
+            .ui(ScriptedUi::new([PersonAnswer::Silence]))
     })
     .await;
     assert_contains(
@@ -78,7 +80,7 @@ pub(super) async fn invalid_input_is_not_asked_about(input: Value) {
     let log = Log::default();
     let ui = ScriptedUi::new([PersonAnswer::Yes]);
     let played = play([Step::call("t", input), Step::text("done")], |agent| {
-        agent.tool(touching("t", &log, Zone::External)).ui(ui.clone())
+        agent.tool(tool_with_facts("t", &log, Zone::External)).ui(ui.clone())
     })
     .await;
     assert_contains(played.results()[0], "c1.1 (invalid_args): ");
@@ -92,7 +94,7 @@ pub(super) async fn answer_is_bound_to_the_shown_input() {
         let ui = ScriptedUi::new([PersonAnswer::Yes]);
         let step = Step::call("b", serde_json::from_str(input).expect("JSON"));
         play([step, Step::text("done")], |agent| {
-            agent.tool(touching("b", &log, Zone::External)).ui(ui.clone())
+            agent.tool(tool_with_facts("b", &log, Zone::External)).ui(ui.clone())
         })
         .await;
         let asked = ui.questions()[0].calls[0].clone();
@@ -110,7 +112,7 @@ pub(super) async fn a_name_decides_nothing(name: &str) {
         let log = Log::default();
         let ui = ScriptedUi::new([PersonAnswer::Yes]);
         play([call(name), Step::text("done")], |agent| {
-            agent.tool(touching(name, &log, facts.zone)).ui(ui.clone())
+            agent.tool(tool_with_facts(name, &log, facts.zone)).ui(ui.clone())
         })
         .await;
         assert_eq!(ui.questions().len(), usize::from(asks), "{facts:?}");
@@ -195,7 +197,7 @@ pub(super) async fn reason_of_a_no_reaches_the_model() {
     let log = Log::default();
     let played = play([call("write"), Step::text("done")], |agent| {
         let ui = ScriptedUi::new([PersonAnswer::No("use the other file".into())]);
-        agent.tool(touching("write", &log, Zone::External)).ui(ui)
+        agent.tool(tool_with_facts("write", &log, Zone::External)).ui(ui)
     })
     .await;
     assert_eq!(
@@ -225,7 +227,7 @@ pub(super) async fn nested_call_is_decided_separately() {
     let played = play([step, Step::text("done")], |agent| {
         agent
             .tool(calls_tool)
-            .tool(touching("space_run_action", &log, Zone::External))
+            .tool(tool_with_facts("space_run_action", &log, Zone::External))
             .ui(ui.clone())
     })
     .await;
@@ -276,7 +278,7 @@ impl Tool for Touches {
 /// a pattern is about every call of the tool.
 pub(super) async fn rules_over_files(patterns: &[&str], input: Value, matches: bool) {
     let tool = Touches::new("t", false, &Log::default());
-    let builder = Agent::builder(Scripted::new([]))
+    let builder = Agent::builder(ScriptedModel::new([]))
         .workspace(Workspace::new(Path::new("/srv/app")))
         .tool(tool);
     let specs = patterns.iter().map(|pattern| format!("t({pattern})"));
@@ -321,7 +323,7 @@ pub(super) async fn session_rule_is_revoked_once() {
     let log = Log::default();
     let ui = ScriptedUi::new([PersonAnswer::YesForSession]);
     let step = Step::call("w", json!({"p": "1"}));
-    let agent = Agent::builder(Scripted::new([step, Step::text("done")]))
+    let agent = Agent::builder(ScriptedModel::new([step, Step::text("done")]))
         .workspace(Workspace::new(Path::new("/srv/app")))
         .level(Level::Strict)
         .tool(Touches::new("w", true, &log))
@@ -350,7 +352,7 @@ pub(super) async fn a_guard_rejects_and_is_named() {
     let step = Step::call("fetch_page", json!({"url": "https://prod.example"}));
     let played = play([step, Step::text("done")], |agent| {
         agent
-            .tool(touching("fetch_page", &log, Zone::Safe))
+            .tool(tool_with_facts("fetch_page", &log, Zone::Safe))
             .extend(|unit| _ = unit.guard(no_production()))
             .ui(ui.clone())
     })
@@ -371,8 +373,8 @@ pub(super) async fn a_guard_rejects_and_is_named() {
 /// A guard changes nothing for a tool that it does not cover.
 pub(super) async fn a_guard_leaves_other_tools_alone() {
     let explain = async |guarded: bool| {
-        let tool = touching("t", &Log::default(), Zone::Safe);
-        let builder = Agent::builder(Scripted::new([])).tool(tool);
+        let tool = tool_with_facts("t", &Log::default(), Zone::Safe);
+        let builder = Agent::builder(ScriptedModel::new([])).tool(tool);
         let builder = match guarded {
             true => builder.extend(|unit| _ = unit.guard(no_production())),
             false => builder,

@@ -20,7 +20,7 @@ use cotter_files::{
     document::{Document, location::SettingsError},
     profile::{ActionHost, PostFuture, Profile, ProfileGrants, WebhookPoster},
 };
-use cotter_test::{PersonAnswer, Scripted, ScriptedUi, Step};
+use cotter_test::{PersonAnswer, ScriptedModel, ScriptedUi, Step};
 
 use super::kit::{Log, assert_contains, call, tool};
 
@@ -83,7 +83,7 @@ fn means(folder: &Path, posts: &Post) -> ActionHost {
 fn hooks(text: &str, off: Option<DisabledHooks>) -> Result<Vec<String>, String> {
     let folder = tempfile::tempdir().expect("a folder");
     let profile = read(text, true).expect("the case's profile");
-    let agent = Agent::builder(Scripted::new([])).build().expect("an agent");
+    let agent = Agent::builder(ScriptedModel::new([])).build().expect("an agent");
     let before = agent.hooks().len();
     let means = means(folder.path(), &Post::default());
     let fill = |unit: &mut Registry| {
@@ -152,7 +152,7 @@ pub(super) async fn two_events_are_two_lines() {
         "onComplete": [{"action": "webhook", "url": "https://hooks.example.com/x"}]}}"#;
     let posts = Post::default();
     let (profile, means) = (read(text, false).expect("a profile"), means(folder.path(), &posts));
-    let model = Scripted::new([call("t"), Step::text("done")]);
+    let model = ScriptedModel::new([call("t"), Step::text("done")]);
     let agent = Agent::builder(model).tool(tool("t", &Log::default(), Ok("ok"))).build();
     let agent = agent.expect("an agent");
     agent.extend(profile.owner("x"), |unit| profile.register(unit, &means)).expect("it registers");
@@ -181,7 +181,7 @@ async fn run_with_approval(
     let profile = read(&text, false).expect("a profile");
     let log = Log::default();
     let steps = calls.iter().map(|name| call(name)).chain([Step::text("done")]);
-    let mut builder = Agent::builder(Scripted::new(steps));
+    let mut builder = Agent::builder(ScriptedModel::new(steps));
     for name in ["readFile", "send_email", "shell_execute"] {
         builder = builder.tool(tool(name, &log, Ok("ok")));
     }

@@ -22,7 +22,7 @@ use futures_util::stream;
 use serde_json::json;
 use smol_str::SmolStr;
 
-use super::kit::{Log, Played, Stage, assert_contains, call, play, tool, touching};
+use super::kit::{Log, Played, Stage, assert_contains, call, play, tool, tool_with_facts};
 
 /// Logs every `session.end` with its reason.
 fn ends(log: &Log) -> impl Fn(&SessionEndEvent) + use<> {
@@ -448,7 +448,7 @@ pub(super) async fn question_and_answer_events_are_sent_once() {
     for (said, yes) in [(PersonAnswer::Yes, true), (PersonAnswer::No("no".into()), false)] {
         let log = Log::default();
         let played = play([call("t"), Step::text("done")], |agent| {
-            agent.tool(touching("t", &log, Zone::External)).ui(ScriptedUi::new([said]))
+            agent.tool(tool_with_facts("t", &log, Zone::External)).ui(ScriptedUi::new([said]))
         })
         .await;
         assert_eq!(

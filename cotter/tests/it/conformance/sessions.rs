@@ -12,7 +12,7 @@ use cotter::{
     },
     hooks::points::{Context, ContextChange, ContextEvent},
 };
-use cotter_test::{Recording, Scripted, Step};
+use cotter_test::{RecordingModel, ScriptedModel, Step};
 use serde_json::{Map, Value, json};
 use smol_str::SmolStr;
 use tempfile::TempDir;
@@ -29,7 +29,7 @@ impl Files {
     fn new(contents: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join("s.jsonl"), contents).expect("a file");
-        let model = Scripted::new([Step::text("answer")]);
+        let model = ScriptedModel::new([Step::text("answer")]);
         let agent = Agent::builder(model).store(JsonlStore::new(folder.path()));
         Files { agent: agent.build().expect("it builds"), folder }
     }
@@ -93,7 +93,7 @@ async fn talk<const N: usize>() -> (Session, Vec<SmolStr>) {
         n += 1;
         Step::text(format!("r{n}"))
     });
-    let agent = Agent::builder(Scripted::new(replies)).store(MemoryStore::new());
+    let agent = Agent::builder(ScriptedModel::new(replies)).store(MemoryStore::new());
     let session = agent.build().expect("it builds").new_session().await.expect("memory");
     for n in 1..=N {
         session.prompt(format!("u{n}")).await.expect("the script has a reply");
@@ -181,7 +181,7 @@ pub(super) async fn a_long_file_with_two_compactions() {
 pub(super) async fn everything_is_stored_at_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = JsonlStore::new(folder.path());
-    let agent = Agent::builder(Scripted::new([Step::text("answer")])).store(store);
+    let agent = Agent::builder(ScriptedModel::new([Step::text("answer")])).store(store);
     let session = agent.build().expect("it builds").new_session().await.expect("a file");
     let path = folder.path().join(format!("{}.jsonl", session.id()));
     let types = || -> Vec<String> {
@@ -317,7 +317,7 @@ pub(super) async fn a_transform_edits_messages_by_entry() {
     };
     let files = Files::with(&[user("1", None, "1"), assistant("2", Some("1"), "A")]);
     files.agent.transform(Context, edits).expect("the program may");
-    let model = Recording::new(Scripted::new([Step::text("answer")]));
+    let model = RecordingModel::new(ScriptedModel::new([Step::text("answer")]));
     files.agent.set_model(model.clone());
     let session = files.open().await;
     session.prompt("3").await.expect("a reply");
@@ -393,7 +393,8 @@ pub(super) async fn navigating_to_the_leaf_stores_nothing() {
 
 pub(super) async fn navigating_waits_for_a_run() {
     let slow = Step::text("a b c").and_delay(Duration::from_millis(10));
-    let agent = Agent::builder(Scripted::new([Step::text("r1"), slow])).build().expect("it builds");
+    let agent =
+        Agent::builder(ScriptedModel::new([Step::text("r1"), slow])).build().expect("it builds");
     let session = agent.main_session().await.expect("a session is made");
     session.prompt("u1").await.expect("a reply");
     let first = session.entries()[0].id().clone();

@@ -12,7 +12,7 @@ use cotter::{
     tool::ToolFuture,
 };
 use cotter_files::extensions::{self, LoadContext, Severity};
-use cotter_test::{Scripted, Step};
+use cotter_test::{ScriptedModel, Step};
 use serde_json::{Value, json};
 
 use super::kit::{Log, Played, Stage, any_object, assert_contains, call, play, tool};
@@ -320,7 +320,7 @@ pub(super) async fn scope_is_shown_and_enforced() {
 
 pub(super) async fn an_agent_leaves_once() {
     let log = Log::default();
-    let agent = Agent::builder(Scripted::new([])).hook(Shelf(log.clone()));
+    let agent = Agent::builder(ScriptedModel::new([])).hook(Shelf(log.clone()));
     let agent = agent.build().expect("it builds");
     agent.register_agent(AgentConfig::new("crab")).await.expect("the name is free");
     assert!(agent.unregister_agent("crab").await);

@@ -12,7 +12,7 @@ use cotter::{
     },
     named,
 };
-use cotter_test::{Scripted, Step};
+use cotter_test::{ScriptedModel, Step};
 use serde_json::{Value, json};
 
 use super::kit::{Log, Stage, any_object, assert_contains, call, play, safe, slow, tool};
@@ -24,7 +24,7 @@ pub(super) async fn an_extension_loads_once() {
             unit.tool(tool(name, &log, Ok("ok")));
         }
     };
-    let agent = Agent::builder(Scripted::new([])).extend(four).build().expect("four tools");
+    let agent = Agent::builder(ScriptedModel::new([])).extend(four).build().expect("four tools");
     let error = agent.extend(Owner::embedder(), four).expect_err("the same four again");
     assert_contains(&error.to_string(), "tool `a` is already registered");
     assert_eq!(agent.tools().specs().count(), 4);
@@ -46,7 +46,7 @@ pub(super) async fn first_tool_of_a_name_wins(second: Owner) {
 
 pub(super) async fn a_unit_with_two_tools_of_a_name_is_refused() {
     let log = Log::default();
-    let agent = Agent::builder(Scripted::new([]));
+    let agent = Agent::builder(ScriptedModel::new([]));
     let built = agent.tool(tool("t", &log, Ok("1"))).tool(tool("t", &log, Ok("2"))).build();
     let error = built.err().expect("one name, two tools");
     assert_contains(&error.to_string(), "tool `t` is already registered");
