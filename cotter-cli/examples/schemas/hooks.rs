@@ -9,9 +9,7 @@ use cotter::{
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 
-use crate::shape::{Text, Variable, add_definition, joined, plain, properties, read, written};
-
-mod told;
+use crate::shape::{Text, Variable, add_definition, plain, properties, read, written};
 
 /// The points at which a program can be asked.
 fn points() -> impl Iterator<Item = &'static PointSpec> {
@@ -165,13 +163,14 @@ impl JsonSchema for Input {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let mut choices: Vec<Value> = vec![];
         for row in points() {
-            let mut schema =
-                joined(told::Common::json_schema(generator), told::payload_at(row.id, generator));
-            properties(&mut schema)["event"]["const"] = row.name.into();
+            let mut schema = row.id.payload_schema(generator);
+            let keys = properties(&mut schema);
+            keys["event"]["const"] = row.name.into();
+            add_request_number(keys);
             schema.insert("description".into(), fires(row).into());
             choices.push(add_definition(generator, row.name, schema));
         }
-        let space = told::Space::json_schema(generator);
+        let space = SpaceInput::json_schema(generator);
         choices.push(add_definition(generator, "space", space));
         json_schema!({
             "title": "What a command hook of cotter reads",
@@ -180,6 +179,34 @@ impl JsonSchema for Input {
             "oneOf": choices,
         })
     }
+}
+
+/// Adds the keys that a hook with `serve` gets: the number of the request as `id`. An `id` of the point is then
+/// in `questionId`.
+fn add_request_number(keys: &mut Map<String, Value>) {
+    let Some(id) = keys.get_mut("id") else {
+        let about = "The number of the request, for a hook with `serve`. The answer must repeat it.";
+        let number = json!({"description": about, "type": "integer", "minimum": 0});
+        keys.insert("id".into(), number);
+        return;
+    };
+    let about = "The id of the question. For a hook with `serve`, the number of the request, which the answer must \
+                 repeat.";
+    *id = json!({"description": about, "type": ["string", "integer"]});
+    let about = "The id of the question, for a hook with `serve`.";
+    keys.insert("questionId".into(), json!({"description": about, "type": "string"}));
+}
+
+/// The input of a hook of a `hooks/*.yaml`.
+#[derive(JsonSchema)]
+struct SpaceInput {
+    /// The tool's name.
+    tool: String,
+    /// The input of the tool.
+    input: Value,
+    /// The text of the result, in the phase `post`.
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    result: Option<String>,
 }
 
 pub(crate) fn output() -> Schema {

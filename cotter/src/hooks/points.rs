@@ -92,6 +92,20 @@ macro_rules! points {
             match point { $( PointId::$point => visitor.at::<$point>() ),* }
         }
 
+        #[cfg(feature = "schema")]
+        impl PointId {
+            /// Returns the JSON Schema of the payload that an external hook gets at this point.
+            pub fn payload_schema(
+                self,
+                generator: &mut schemars::SchemaGenerator,
+            ) -> schemars::Schema {
+                use schemars::JsonSchema;
+                type Payload<P> =
+                    crate::hooks::external::binding::HookPayload<'static, <P as Point>::Event>;
+                match self { $( PointId::$point => Payload::<$point>::json_schema(generator) ),* }
+            }
+        }
+
         #[cfg(test)]
         fn declared_powers() -> Vec<(&'static str, Vec<Power>)> {
             vec![ $( ($name, powers_by_type::<$point>()) ),* ]
