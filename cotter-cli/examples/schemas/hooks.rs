@@ -48,7 +48,7 @@ impl JsonSchema for Hooks {
 }
 
 /// The description of when a point fires, as a sentence.
-fn fires(row: &PointSpec) -> String {
+pub(crate) fn fires(row: &PointSpec) -> String {
     let mut fires = row.fires.to_owned();
     fires[..1].make_ascii_uppercase();
     fires + "."

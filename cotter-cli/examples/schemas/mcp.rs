@@ -4,7 +4,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use crate::shape::{Text, add_definition, joined, plain, read};
+use crate::shape::{Text, plain, read};
 
 pub(crate) fn file() -> Schema {
     read::<File>()
@@ -49,11 +49,8 @@ impl JsonSchema for Servers {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let (program, address) = (Program::json_schema(generator), Remote::json_schema(generator));
-        let mut common = || Common::json_schema(generator);
-        let (program, address) = (joined(program, common()), joined(address, common()));
-        let program = add_definition(generator, "mcpProgram", program);
-        let address = add_definition(generator, "mcpAddress", address);
+        let program = generator.subschema_for::<Program>();
+        let address = generator.subschema_for::<Remote>();
         json_schema!({
             "type": "object",
             "propertyNames": Name::json_schema(generator),
@@ -65,7 +62,7 @@ impl JsonSchema for Servers {
 
 /// A server that is a program, with the protocol on its standard input and output.
 #[derive(JsonSchema)]
-#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "mcpProgram", rename_all = "camelCase", deny_unknown_fields)]
 struct Program {
     /// `stdio`: the default without `url`.
     #[schemars(rename = "type", extend("enum" = ["stdio"]))]
@@ -83,11 +80,13 @@ struct Program {
     cwd: Option<Text>,
     /// `true`: the program may use local sockets, such as those of a container service or a desktop.
     local_sockets: Option<bool>,
+    #[schemars(flatten)]
+    common: Common,
 }
 
 /// A server at an HTTP address.
 #[derive(JsonSchema)]
-#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "mcpAddress", rename_all = "camelCase", deny_unknown_fields)]
 struct Remote {
     /// `http`: the default with `url`.
     #[schemars(rename = "type", extend("enum" = ["http", "streamable-http"]))]
@@ -101,11 +100,13 @@ struct Remote {
         "examples" = [{"Authorization": "Bearer ${DOCS_TOKEN}"}]
     ))]
     headers: Option<BTreeMap<String, String>>,
+    #[schemars(flatten)]
+    common: Common,
 }
 
 /// The keys of every server.
 #[derive(JsonSchema)]
-#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename_all = "camelCase")]
 struct Common {
     /// The tools of the server that may be used.
     tools: Option<Tools>,

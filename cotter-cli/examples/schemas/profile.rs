@@ -9,19 +9,14 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     files::Id,
-    hooks::CommandLine,
-    settings::{Permissions, Policy, RuleWithExamples},
+    hooks::{CommandLine, fires},
+    settings::{Permissions, Policy, RuleWithExamples, without_allow_rules},
     shape::{ModelName, Text, add_definition, one_of, plain, properties, read},
 };
 
 pub(crate) fn profile() -> Schema {
     let mut schema = read::<Profile>();
-    let allow = schema.pointer_mut("/definitions/permissions/properties/allow");
-    *allow.expect("permissions have allow rules") = json!({
-        "description": "Always empty: only a person's own settings may allow calls without a question.",
-        "type": "array",
-        "maxItems": 0,
-    });
+    without_allow_rules(&mut schema);
     schema
 }
 
@@ -101,11 +96,9 @@ impl JsonSchema for Moments {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let lists = MOMENTS.iter().map(|(name, point)| {
             let row: &PointSpec = point.row();
-            let mut fires = row.fires.to_owned();
-            fires[..1].make_ascii_uppercase();
             let actions = actions(generator, *point, row.is_about_tools());
             let list = json!({
-                "description": format!("{fires} (`{point}`)."),
+                "description": format!("{} Point: `{point}`.", fires(row)),
                 "type": "array",
                 "items": {"anyOf": actions},
             });
@@ -145,15 +138,22 @@ fn actions(generator: &mut SchemaGenerator, point: PointId, about_tools: bool) -
     actions.collect()
 }
 
-/// Reports names and sizes, without any content.
+/// The keys of every action.
 #[derive(JsonSchema)]
-#[schemars(rename_all = "camelCase", deny_unknown_fields)]
-struct Log {
+struct ActionKeys {
     /// The name of the action.
     action: String,
     /// The tools that the action is about, as globs over their names. Without it, all tools.
     #[schemars(length(min = 1), extend("examples" = [["bash"]]))]
     tools: Option<Vec<Text>>,
+}
+
+/// Reports names and sizes, without any content.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+struct Log {
+    #[schemars(flatten)]
+    common: ActionKeys,
     /// The level. `debug` is recorded and not shown.
     level: Option<LevelWord>,
 }
@@ -162,11 +162,8 @@ struct Log {
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 struct Webhook {
-    /// The name of the action.
-    action: String,
-    /// The tools that the action is about, as globs over their names. Without it, all tools.
-    #[schemars(length(min = 1), extend("examples" = [["bash"]]))]
-    tools: Option<Vec<Text>>,
+    #[schemars(flatten)]
+    common: ActionKeys,
     /// The address. Addresses of this machine and its network must be allowed by the operator.
     url: Address,
     /// The time limit in milliseconds. The default is 5000.
@@ -178,11 +175,8 @@ struct Webhook {
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 struct SaveJson {
-    /// The name of the action.
-    action: String,
-    /// The tools that the action is about, as globs over their names. Without it, all tools.
-    #[schemars(length(min = 1), extend("examples" = [["bash"]]))]
-    tools: Option<Vec<Text>>,
+    #[schemars(flatten)]
+    common: ActionKeys,
     /// The file, below the profile's folder.
     path: RunsFile,
 }
@@ -191,11 +185,8 @@ struct SaveJson {
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 struct Approve {
-    /// The name of the action.
-    action: String,
-    /// The tools that the action is about, as globs over their names. Without it, all tools.
-    #[schemars(length(min = 1), extend("examples" = [["bash"]]))]
-    tools: Option<Vec<Text>>,
+    #[schemars(flatten)]
+    common: ActionKeys,
 }
 
 /// Runs a program. In `onToolCall` it may block the call; elsewhere it only observes. The operator of the machine
@@ -203,11 +194,8 @@ struct Approve {
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 struct Command {
-    /// The name of the action.
-    action: String,
-    /// The tools that the action is about, as globs over their names. Without it, all tools.
-    #[schemars(length(min = 1), extend("examples" = [["bash"]]))]
-    tools: Option<Vec<Text>>,
+    #[schemars(flatten)]
+    common: ActionKeys,
     /// The command, run in the profile's folder in the same way as a command hook of settings.
     command: CommandLine,
     /// The time limit in milliseconds. Without it, the time limit of the point.

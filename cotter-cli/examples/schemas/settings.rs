@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cotter::permission::mode::{Level, Mode, Sandbox};
-use cotter_files::command_hook::entry::OnFailure;
+use cotter_files::{command_hook::entry::OnFailure, settings::KEYS_CLOSED_TO_PROJECTS};
 use cotter_models::Speaks;
 use schemars::{JsonSchema, Schema, json_schema};
 use serde_json::{Value, json};
@@ -20,39 +20,32 @@ pub(crate) fn settings() -> Schema {
 
 /// The schema of a project's settings, which may only tighten.
 pub(crate) fn project_settings() -> Schema {
-    const NOT_OF_A_PROJECT: [&str; 10] = [
-        "providers",
-        "models",
-        "sandbox",
-        "roots",
-        "readRoots",
-        "caches",
-        "environment",
-        "disable",
-        "plugins",
-        "claude",
-    ];
     let mut schema = settings();
     schema.insert("title".into(), "Settings of a project, for cotter".into());
     let about = "The settings of a project for every agent that works in it: `.cotter/settings.json`. They may only \
                  tighten. No program in them runs before a person trusts the project.";
     schema.insert("description".into(), about.into());
     let keys = properties(&mut schema);
-    keys.retain(|key, _| !NOT_OF_A_PROJECT.contains(&key.as_str()));
+    keys.retain(|key, _| !KEYS_CLOSED_TO_PROJECTS.contains(&key.as_str()));
     keys["$schema"]["description"] =
         "The path of this schema, for editors. `cotter schema project-settings > FILE` writes it."
             .into();
+    without_allow_rules(&mut schema);
+    let definitions = schema.get_mut("definitions").and_then(Value::as_object_mut);
+    let definitions = definitions.expect("there are definitions");
+    let others = ["provider", "model", "price", "claude"];
+    definitions.retain(|name, _| !others.contains(&name.as_str()));
+    schema
+}
+
+/// Permits only an empty list of allow rules.
+pub(crate) fn without_allow_rules(schema: &mut Schema) {
     let allow = schema.pointer_mut("/definitions/permissions/properties/allow");
     *allow.expect("permissions have allow rules") = json!({
         "description": "Always empty: only a person's own settings may allow calls without a question.",
         "type": "array",
         "maxItems": 0,
     });
-    let definitions = schema.get_mut("definitions").and_then(Value::as_object_mut);
-    let definitions = definitions.expect("there are definitions");
-    let others = ["provider", "model", "price", "claude"];
-    definitions.retain(|name, _| !others.contains(&name.as_str()));
-    schema
 }
 
 plain! {
