@@ -56,7 +56,7 @@ const LIMIT_KEYS: &[&str] = &["maxTurns", "maxBudgetUsd"];
 
 /// Keys that a project's settings must not have, because their values could loosen something or send data
 /// elsewhere.
-const KEYS_CLOSED_TO_PROJECTS: &[&str] = &[
+pub const KEYS_CLOSED_TO_PROJECTS: &[&str] = &[
     "providers",
     "models",
     "sandbox",

@@ -23,6 +23,10 @@ const STEPS: &[Step] = &[
         "feature jsonl",
         "cargo check -p cotter --no-default-features --features jsonl --locked",
     ),
+    Step::new(
+        "feature schema",
+        "cargo check -p cotter --no-default-features --features schema --locked",
+    ),
     Step::new("deny", "cargo deny check bans licenses sources").with_tool(Tool {
         probe: "cargo deny --version",
         install: "cargo install --locked cargo-deny",

@@ -48,50 +48,50 @@ plain! {
     });
 }
 
-/// A hook of a folder `hooks/`, which is asked about tools. It reads `{"tool", "input", "result"?}` on standard
-/// input and may answer `{"blocked", "reason", "modified"}` (`cotter schema hook-output`).
+/// A hook of a folder `hooks/`, for calls of tools. It reads `{"tool", "input", "result"?}` on standard input and
+/// may answer `{"blocked", "reason", "modified"}` (`cotter schema hook-output`).
 #[derive(JsonSchema)]
 #[schemars(title = "Hook file of cotter", rename_all = "camelCase", deny_unknown_fields)]
 struct Hook {
-    /// What it is called by, and what is told with its reasons.
+    /// The id. It is shown with the hook's reasons.
     id: HookId,
-    /// Its name, for people.
+    /// The name, for people.
     name: Option<String>,
-    /// What it is for.
+    /// The purpose of the hook.
     description: Option<String>,
-    /// Whether it is asked before a tool runs, `pre`, or told after it ran, `post`.
+    /// When the hook runs: before a tool runs (`pre`) or after it ran (`post`).
     #[schemars(extend("enum" = ["pre", "post"]))]
     phase: String,
-    /// The tools it is about, as globs over their names; without it, all.
+    /// The tools that the hook is about, as globs over their names. Without it, all tools.
     #[schemars(extend("examples" = [["write", "edit"]]))]
     tools: Option<SomeWords>,
-    /// What is run, from the folder that has `hooks`. A text of plain words and a list are executed as they are,
-    /// a text with shell syntax by `sh -c`. Without it, the file beside this one with the same name but for the
-    /// ending.
+    /// The command, run in the folder that contains `hooks`. A text of plain words and a list are executed as they
+    /// are, a text with shell syntax by `sh -c`. Without it, the file beside this file with the same name and
+    /// another extension.
     command: Option<CommandLine>,
-    /// The longest it may take, in milliseconds; without it, what its point allows.
+    /// The time limit in milliseconds. Without it, the time limit of the point.
     #[schemars(range(min = 1, max = 3_600_000))]
     timeout_ms: Option<u64>,
-    /// `false` switches it off.
+    /// `false` disables the hook.
     enabled: Option<bool>,
 }
 
-/// What makes a folder a space: `manifest.json`.
+/// The manifest of a space: `manifest.json`.
 #[derive(JsonSchema)]
 #[schemars(title = "Manifest of a space", rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("allowComments" = true, "allowTrailingCommas" = true))]
 struct Manifest {
-    /// Where this schema is, for editors. `cotter schema space > FILE` writes it.
+    /// The path of this schema, for editors. `cotter schema space > FILE` writes it.
     #[schemars(rename = "$schema", extend("examples" = ["./space.schema.json"]))]
     schema: Option<String>,
-    /// What it is called by, and the name of its folder.
+    /// The id of the space. It is also the name of its folder.
     id: SpaceId,
-    /// Its name, for people.
+    /// The name, for people.
     name: Text,
-    /// Which version it is, in its author's own counting.
+    /// The version, in any form.
     #[schemars(extend("examples" = ["1.0.0"]))]
     version: Text,
-    /// What it is for, in one sentence.
+    /// The purpose of the space, in one sentence.
     description: Option<String>,
 }
 
@@ -99,35 +99,35 @@ struct Manifest {
 #[derive(JsonSchema)]
 #[schemars(title = "Front matter of a skill", rename_all = "kebab-case")]
 struct Skill {
-    /// What `/` binds; without it, the name of the folder or file.
+    /// The id: `/ID` calls the skill. Without it, the name of the folder or file.
     id: Option<Id>,
-    /// Its name, for people.
+    /// The name, for people.
     name: Option<String>,
-    /// What it is for, and when. The model chooses by it.
+    /// The purpose of the skill, and when to use it. The model chooses skills by this text.
     #[schemars(extend("maxLength" = 1024))]
     description: Option<String>,
-    /// What brings it in by itself, when a person's text matches any of them.
+    /// Patterns that load the skill if one of them matches the person's text.
     #[schemars(extend("examples" = [["deploy", {"pattern": "docker(file)?", "type": "regex"}]]))]
     triggers: Option<Triggers>,
-    /// The agents it is for, by id; without it, all.
+    /// The ids of the agents that may use the skill. Without it, all agents.
     agents: Option<Words>,
-    /// Words to find it by.
+    /// Search words.
     tags: Option<Words>,
-    /// Its license. Without effect.
+    /// The license. It has no effect.
     license: Option<Value>,
-    /// Tools it likes to use. Adds no tool and approves nothing.
+    /// The tools that the skill uses. It adds no tool and approves no call.
     allowed_tools: Option<Value>,
-    /// What its arguments are, in words.
+    /// A description of the arguments.
     argument_hint: Option<Value>,
-    /// `true`: the model is not offered it, it comes by its name or a trigger.
+    /// `true`: the model cannot load the skill. A person loads it by its name, or a trigger does.
     disable_model_invocation: Option<bool>,
-    /// Whatever else its author wants to say. Without effect.
+    /// Other data of the author. It has no effect.
     metadata: Option<Map<String, Value>>,
-    /// Its text, in a `.yaml` without front matter.
+    /// The text of the skill, in a `.yaml` without front matter.
     body: Option<String>,
 }
 
-/// A trigger, or several.
+/// One trigger, or a list of triggers.
 #[derive(JsonSchema)]
 #[schemars(rename = "triggers", untagged)]
 enum Triggers {
@@ -135,7 +135,7 @@ enum Triggers {
     Several(#[schemars(length(max = 64))] Vec<Trigger>),
 }
 
-/// A pattern. Case does not count unless it says `(?-i)`.
+/// A pattern. It ignores case unless it contains `(?-i)`.
 #[derive(JsonSchema)]
 #[schemars(rename = "trigger", untagged)]
 enum Trigger {
@@ -143,34 +143,34 @@ enum Trigger {
     Typed(TypedTrigger),
 }
 
-/// A pattern of a kind.
+/// A pattern with its kind.
 #[derive(JsonSchema)]
 #[schemars(rename = "typedTrigger")]
 struct TypedTrigger {
     /// The words, or the regular expression.
     #[schemars(extend("examples" = ["deploy"]))]
     pattern: Text,
-    /// `keyword`, which it is without this, or `regex`.
+    /// `keyword` (the default) or `regex`.
     #[schemars(rename = "type", extend("enum" = ["keyword", "regex"]))]
     kind: Option<String>,
-    /// `true`: it matches whole words only.
+    /// `true`: the pattern matches whole words only.
     word: Option<bool>,
 }
 
-/// The front matter of a command: `commands/NAME.md`. Its text is the prompt.
+/// The front matter of a command: `commands/NAME.md`. The text below is the prompt.
 #[derive(JsonSchema)]
 #[schemars(title = "Front matter of a command", rename_all = "kebab-case")]
 struct Command {
-    /// What it does, for people who choose one.
+    /// The effect of the command, for the list of commands.
     description: Option<String>,
-    /// What its arguments are, in words.
+    /// A description of the arguments.
     #[schemars(extend("examples" = ["[what to look at first]"]))]
     argument_hint: Option<Words>,
-    /// Tools it likes to use. Adds no tool and approves nothing.
+    /// The tools that the command uses. It adds no tool and approves no call.
     allowed_tools: Option<Value>,
-    /// Who answers, as `provider/model`; without it, or with `inherit`, whoever would anyway.
+    /// The model, as `provider/model`. Without it, or with `inherit`, the model of the session.
     model: Option<ModelName>,
-    /// Its name, for people: it is called by its file's.
+    /// The name, for people. The command is called by the name of its file.
     name: Option<Value>,
 }
 
@@ -178,30 +178,30 @@ struct Command {
 #[derive(JsonSchema)]
 #[schemars(title = "Front matter of an agent", rename_all = "camelCase")]
 struct Agent {
-    /// What it is called by; without it, `name` where that can be one, else the file's name.
+    /// The id. Without it, `name` if that is a valid id, else the name of the file.
     id: Option<Id>,
-    /// Its name.
+    /// The name.
     name: Option<String>,
-    /// What it is for. The model chooses by it.
+    /// The purpose of the agent. The model chooses agents by this text.
     description: Option<String>,
-    /// Its instructions; without it, the text below the front matter.
+    /// The instructions. Without it, the text below the front matter.
     prompt: Option<String>,
-    /// The same, in a `.yaml` without front matter.
+    /// The instructions, in a `.yaml` without front matter.
     body: Option<String>,
-    /// The tools it may call of those its caller has, as globs over their names; without it, all.
+    /// The tools of its caller that the agent may call, as globs over their names. Without it, all tools.
     #[schemars(extend("examples" = [["read", "grep"]]))]
     tools: Option<Words>,
-    /// The tools it may not call, whatever else says that it may.
+    /// The tools that the agent may not call, even if `tools` includes them.
     #[schemars(extend("examples" = [["bash"]]))]
     disallowed_tools: Option<Words>,
-    /// `plan`: it only looks. Any other has no effect.
+    /// `plan`: the agent may change nothing. Any other value has no effect.
     #[schemars(extend("examples" = ["plan"]))]
     permission_mode: Option<Text>,
-    /// The skills it may use; without it, all.
+    /// The skills that the agent may use. Without it, all skills.
     #[schemars(extend("examples" = [["house-style"]]))]
     skills: Option<Words>,
-    /// Who answers for it, as `provider/model`; without it, or with `inherit`, who answers its caller.
+    /// The model, as `provider/model`. Without it, or with `inherit`, the model of its caller.
     model: Option<ModelName>,
-    /// What its texts find in `{{mode}}`.
+    /// The value of `{{mode}}` in its texts.
     mode: Option<Text>,
 }

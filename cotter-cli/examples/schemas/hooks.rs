@@ -9,9 +9,7 @@ use cotter::{
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 
-use crate::shape::{Text, Variable, add_definition, joined, plain, properties, read, written};
-
-mod told;
+use crate::shape::{Text, Variable, add_definition, plain, properties, read, written};
 
 /// The points at which a program can be asked.
 fn points() -> impl Iterator<Item = &'static PointSpec> {
@@ -40,7 +38,7 @@ impl JsonSchema for Hooks {
         });
         let lists: Map<_, _> = lists.collect();
         json_schema!({
-            "description": "Programs that are asked or told, by point.",
+            "description": "Command hooks, by point.",
             "type": "object",
             "properties": lists,
             "additionalProperties": false,
@@ -50,7 +48,7 @@ impl JsonSchema for Hooks {
 }
 
 /// The description of when a point fires, as a sentence.
-fn fires(row: &PointSpec) -> String {
+pub(crate) fn fires(row: &PointSpec) -> String {
     let mut fires = row.fires.to_owned();
     fires[..1].make_ascii_uppercase();
     fires + "."
@@ -58,15 +56,19 @@ fn fires(row: &PointSpec) -> String {
 
 fn about(row: &PointSpec) -> String {
     let can = row.powers.iter().map(|power| match power {
-        Power::Observe => "look",
-        Power::Gate => "refuse",
-        Power::Transform => "change what happens",
-        Power::Answer => "answer for you",
+        Power::Observe => "observe",
+        Power::Gate => "block",
+        Power::Transform => "change the event",
+        Power::Answer => "answer for the person",
         _ => power.as_str(),
     });
     let can: Vec<_> = can.collect();
     let seconds = row.limit.as_secs();
-    format!("{} A hook here can {}; it has {seconds} s unless told.", fires(row), can.join(", "))
+    format!(
+        "{} A hook at this point can {}. Its default time limit is {seconds} s.",
+        fires(row),
+        can.join(", ")
+    )
 }
 
 /// The entry of a hook at points of a kind.
@@ -115,37 +117,38 @@ plain! {
     });
 }
 
-/// A program that is asked or told.
+/// A command hook: a program that gets an event and may answer.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 struct Entry {
-    /// What it is called; without it, as its program.
+    /// The name. Without it, the name of the program.
     name: Option<Name>,
-    /// What it is for.
+    /// The purpose of the hook.
     description: Option<String>,
-    /// The tools it is about, as globs over their names; without it, all.
+    /// The tools that the hook is about, as globs over their names. Without it, all tools.
     #[schemars(length(min = 1), extend("examples" = [["write", "edit", "bash"]]))]
     tools: Option<Vec<Text>>,
-    /// What is run, in the folder of this file. A text of plain words and a list are executed as they are, a
-    /// text with shell syntax by `sh -c`. It gets a JSON object on standard input (`cotter schema
-    /// hook-input`); an exit code that is not 0 refuses, with standard error as the reason. What it may answer
-    /// on standard output: `cotter schema hook-output`.
+    /// The command, run in the folder of this file. A text of plain words and a list are executed as they are, a
+    /// text with shell syntax by `sh -c`. The command gets a JSON object on standard input (`cotter schema
+    /// hook-input`) and may answer on standard output (`cotter schema hook-output`). An exit code other than 0
+    /// blocks, with standard error as the reason.
     command: CommandLine,
-    /// The longest it may take, in milliseconds; without it, what its point allows.
+    /// The time limit in milliseconds. Without it, the time limit of the point.
     #[schemars(range(min = 1, max = 3_600_000))]
     timeout_ms: Option<u64>,
-    /// Lets it do less than its point and its owner allow.
+    /// The highest power of the hook. Without it, the highest that its point and its owner allow.
     #[schemars(extend("enum" = ["observe", "gate"]))]
     power: Option<String>,
-    /// Nobody waits for it, and it only looks.
+    /// `true`: the run does not wait for the hook, and the hook only observes.
     #[schemars(rename = "async")]
     detached: Option<bool>,
-    /// It is started once and asked line by line: each question has an `id`, which its answer repeats.
+    /// `true`: the program is started once and gets one request per line. Each request has an `id`, which the
+    /// answer must repeat.
     serve: Option<bool>,
-    /// Variables of yours that it gets besides the usual ones, by name.
+    /// The names of your variables that the hook gets besides the usual ones.
     #[schemars(extend("examples" = [["DEPLOY_ENV"]]))]
     env: Option<Vec<Variable>>,
-    /// What its failure amounts to: `block`, which it is without this, or `pass`, of which a person is told.
+    /// The effect of a failure: `block` (the default) or `pass`, which is reported to the person.
     #[schemars(extend("enum" = ["block", "pass"]))]
     on_failure: Option<String>,
 }
@@ -165,21 +168,51 @@ impl JsonSchema for Input {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let mut choices: Vec<Value> = vec![];
         for row in points() {
-            let mut schema =
-                joined(told::Common::json_schema(generator), told::payload_at(row.id, generator));
-            properties(&mut schema)["event"]["const"] = row.name.into();
+            let mut schema = row.id.payload_schema(generator);
+            let keys = properties(&mut schema);
+            keys["event"]["const"] = row.name.into();
+            add_request_number(keys);
             schema.insert("description".into(), fires(row).into());
             choices.push(add_definition(generator, row.name, schema));
         }
-        let space = told::Space::json_schema(generator);
+        let space = SpaceInput::json_schema(generator);
         choices.push(add_definition(generator, "space", space));
         json_schema!({
-            "title": "What a command hook of cotter reads",
-            "description": "One JSON object on standard input, by the point in `event`. A hook of a `hooks/*.yaml` \
-                            reads the short form, `space`.",
+            "title": "Input of a command hook of cotter",
+            "description": "One JSON object on standard input; its keys depend on the point in `event`. A hook of a \
+                            `hooks/*.yaml` reads the short form, `space`.",
             "oneOf": choices,
         })
     }
+}
+
+/// Adds the keys that a hook with `serve` gets: the number of the request as `id`. An `id` of the point is then
+/// in `questionId`.
+fn add_request_number(keys: &mut Map<String, Value>) {
+    let Some(id) = keys.get_mut("id") else {
+        let about =
+            "The number of the request, for a hook with `serve`. The answer must repeat it.";
+        let number = json!({"description": about, "type": "integer", "minimum": 0});
+        keys.insert("id".into(), number);
+        return;
+    };
+    let about = "The id of the question. For a hook with `serve`, the number of the request, which the answer must \
+                 repeat.";
+    *id = json!({"description": about, "type": ["string", "integer"]});
+    let about = "The id of the question, for a hook with `serve`.";
+    keys.insert("questionId".into(), json!({"description": about, "type": "string"}));
+}
+
+/// The input of a hook of a `hooks/*.yaml`.
+#[derive(JsonSchema)]
+struct SpaceInput {
+    /// The tool's name.
+    tool: String,
+    /// The input of the tool.
+    input: Value,
+    /// The text of the result, in the phase `post`.
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    result: Option<String>,
 }
 
 pub(crate) fn output() -> Schema {
@@ -227,44 +260,45 @@ fn answers(row: &PointSpec) -> Vec<&'static str> {
     [refusal, own, &["output", "additionalContext", "id"]].concat()
 }
 
-/// One JSON object on standard output; nothing at all is a pass, and a text that does not begin with `{` is
-/// told to the model. What may be answered where is in the definition of that point's name; that of a hook of
-/// a `hooks/*.yaml` in `space`.
+/// One JSON object on standard output. No output is a pass. A text that does not begin with `{` is sent to the
+/// model. The definition with the name of a point has the keys that are valid at this point; `space` has the keys
+/// for a hook of a `hooks/*.yaml`.
 #[derive(JsonSchema)]
 #[schemars(
-    title = "What a command hook of cotter may answer",
+    title = "Answer of a command hook of cotter",
     rename_all = "camelCase",
     deny_unknown_fields
 )]
 struct Answer {
-    /// `false`: it does not happen, for the `reason`. Where nothing can be refused any more, it is a warning.
+    /// `false`: blocks the event, for the `reason`. At a point where nothing can be blocked, this is a warning.
     #[schemars(rename = "continue")]
     goes_on: Option<bool>,
     /// `true`: the same as `"continue": false`.
     block: Option<bool>,
-    /// Why. The model is told.
+    /// The reason. The model gets it.
     reason: Option<String>,
-    /// A person must say yes first, for this reason. At `tool.pre`.
+    /// Asks a person for approval first, for this reason. At `tool.pre`.
     ask: Option<Text>,
-    /// Another input for the tool, whole. At `tool.pre`, where the hook's owner may rewrite.
+    /// A new input for the tool, which replaces the whole input. At `tool.pre`, if the hook's owner may change
+    /// inputs.
     #[schemars(extend("examples" = [{"path": "copy.txt"}]))]
     input: Option<Map<String, Value>>,
-    /// At `tool.pre` an answer in the tool's stead, at `tool.post` another result.
+    /// A result that replaces the tool's result. At `tool.pre`, the tool does not run. Also at `tool.post`.
     result: Option<String>,
-    /// Another prompt. At `user.prompt.submit`.
+    /// A new prompt, which replaces the prompt. At `user.prompt.submit`.
     prompt: Option<String>,
-    /// The summary. At `compact.pre`.
+    /// The summary, used instead of a summary by the model. At `compact.pre`.
     summary: Option<String>,
-    /// The model does not stop yet, for this reason. At `turn.end`.
+    /// Makes the model continue, for this reason. At `turn.end`.
     go_on: Option<Text>,
-    /// The answer in the person's stead. At `permission.ask`.
+    /// The answer for the person. At `permission.ask`.
     #[schemars(extend("enum" = ["yes", "no"]))]
     answer: Option<String>,
-    /// Words for the model, as what the hook printed.
+    /// Text for the model, as output of the hook.
     output: Option<String>,
-    /// What the model should know.
+    /// Additional context for the model.
     additional_context: Option<String>,
-    /// The `id` of the question, of a hook with `serve`.
+    /// The `id` of the request, for a hook with `serve`.
     id: Option<u64>,
 }
 
@@ -272,10 +306,11 @@ struct Answer {
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 struct SpaceAnswer {
-    /// Whether it does not happen, for the `reason`.
+    /// `true`: blocks the call, for the `reason`.
     blocked: Option<bool>,
-    /// Why. The model is told.
+    /// The reason. The model gets it.
     reason: Option<String>,
-    /// Another input for the tool, whole. In the phase `pre`, where the hook's owner may rewrite.
+    /// A new input for the tool, which replaces the whole input. In the phase `pre`, if the hook's owner may change
+    /// inputs.
     modified: Option<Map<String, Value>>,
 }

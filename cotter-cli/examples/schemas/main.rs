@@ -1,10 +1,10 @@
 //! Prints the JSON Schemas of files and hooks, each below a line with its name, for `cargo xtask docs`.
 //!
-//! Most types here exist only for their schemas. The readers parse by hand, so that an error can name its
-//! location. Points and words come from the tables of the readers; `tests/it/schema.rs` checks that the keys
-//! are those of the readers too.
+//! The schemas of the payloads of hooks come from their types in `cotter`. The types here exist only for their
+//! schemas: the readers of files parse by hand, so that an error can name its location. Points and words come
+//! from the tables of the readers. `tests/it/schema.rs` checks that the keys are those of the readers too.
 
-#![expect(dead_code, reason = "nobody ever makes a value of these types")]
+#![expect(dead_code, reason = "these types exist only for their schemas")]
 
 mod files;
 mod hooks;
@@ -32,7 +32,7 @@ const SCHEMAS: &[(&str, Make)] = &[
     ("profile", profile::profile),
 ];
 
-#[expect(clippy::print_stdout, reason = "an example shows what came of it")]
+#[expect(clippy::print_stdout, reason = "the example prints its result")]
 fn main() -> Result<(), serde_json::Error> {
     for (name, schema) in SCHEMAS {
         println!("=== {name}.schema.json\n{}", serde_json::to_string_pretty(&schema())?);

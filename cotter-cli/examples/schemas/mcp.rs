@@ -4,7 +4,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use crate::shape::{Text, add_definition, joined, plain, read};
+use crate::shape::{Text, plain, read};
 
 pub(crate) fn file() -> Schema {
     read::<File>()
@@ -15,7 +15,7 @@ pub(crate) fn file() -> Schema {
 #[schemars(title = "MCP servers of cotter", deny_unknown_fields)]
 #[schemars(extend("allowComments" = true, "allowTrailingCommas" = true))]
 struct File {
-    /// Where this schema is, for editors.
+    /// The path of this schema, for editors.
     #[schemars(rename = "$schema")]
     schema: Option<String>,
     /// The servers, by name.
@@ -49,11 +49,8 @@ impl JsonSchema for Servers {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let (program, address) = (Program::json_schema(generator), Remote::json_schema(generator));
-        let mut common = || Common::json_schema(generator);
-        let (program, address) = (joined(program, common()), joined(address, common()));
-        let program = add_definition(generator, "mcpProgram", program);
-        let address = add_definition(generator, "mcpAddress", address);
+        let program = generator.subschema_for::<Program>();
+        let address = generator.subschema_for::<Remote>();
         json_schema!({
             "type": "object",
             "propertyNames": Name::json_schema(generator),
@@ -63,58 +60,63 @@ impl JsonSchema for Servers {
     }
 }
 
-/// A server that is a program, spoken to through its standard input and output.
+/// A server that is a program, with the protocol on its standard input and output.
 #[derive(JsonSchema)]
-#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "mcpProgram", rename_all = "camelCase", deny_unknown_fields)]
 struct Program {
-    /// `stdio`, which it is without this where there is no `url`.
+    /// `stdio`: the default without `url`.
     #[schemars(rename = "type", extend("enum" = ["stdio"]))]
     kind: Option<String>,
-    /// The program: a name to be found in `PATH`, or a path.
+    /// The program: a name in `PATH`, or a path.
     #[schemars(extend("examples" = ["docs-server"]))]
     command: Text,
-    /// Its arguments. `${NAME}` and `${NAME:-else}` stand for variables of yours.
+    /// The arguments. `${NAME}` and `${NAME:-default}` are replaced by your variables.
     #[schemars(extend("examples" = [["--stdio"]]))]
     args: Option<Vec<String>>,
-    /// Variables it gets besides the few that all get. `${NAME}` as in `args`.
+    /// Variables besides the few that every server gets. `${NAME}` is replaced as in `args`.
     #[schemars(extend("propertyNames" = Given::json_schema(generator), "examples" = [{"TOKEN": "${DOCS_TOKEN}"}]))]
     env: Option<BTreeMap<String, String>>,
-    /// The folder it starts in; without it, the project.
+    /// The folder that the program starts in. Without it, the project.
     cwd: Option<Text>,
-    /// Whether it may speak to sockets of this machine, such as those of a container service or a desktop.
+    /// `true`: the program may use local sockets, such as those of a container service or a desktop.
     local_sockets: Option<bool>,
+    #[schemars(flatten)]
+    common: Common,
 }
 
-/// A server at an address, spoken to over HTTP.
+/// A server at an HTTP address.
 #[derive(JsonSchema)]
-#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "mcpAddress", rename_all = "camelCase", deny_unknown_fields)]
 struct Remote {
-    /// `http`, which it is without this where there is a `url`.
+    /// `http`: the default with `url`.
     #[schemars(rename = "type", extend("enum" = ["http", "streamable-http"]))]
     kind: Option<String>,
-    /// Its address.
+    /// The address.
     url: Address,
-    /// Headers of every request. `${NAME}` and `${NAME:-else}` stand for variables of yours: keep keys there.
+    /// The headers of every request. `${NAME}` and `${NAME:-default}` are replaced by your variables: keep secrets
+    /// in variables.
     #[schemars(extend(
         "propertyNames" = Header::json_schema(generator),
         "examples" = [{"Authorization": "Bearer ${DOCS_TOKEN}"}]
     ))]
     headers: Option<BTreeMap<String, String>>,
+    #[schemars(flatten)]
+    common: Common,
 }
 
-/// What both have.
+/// The keys of every server.
 #[derive(JsonSchema)]
-#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename_all = "camelCase")]
 struct Common {
-    /// Which of its tools may be had.
+    /// The tools of the server that may be used.
     tools: Option<Tools>,
-    /// Tools that, as you say, change nothing: globs over the server's own names.
+    /// The tools that you declare to change nothing, as globs over the server's own names.
     #[schemars(extend("examples" = [["get_*"]]))]
     read_only: Option<Vec<Text>>,
-    /// The longest a call may take, in milliseconds; 60000 unless told.
+    /// The time limit of a call, in milliseconds. The default is 60000.
     #[schemars(range(min = 1, max = 86_400_000))]
     timeout_ms: Option<u64>,
-    /// The longest it may take to start and to list its tools, in milliseconds; 30000 unless told.
+    /// The time limit for starting the server and listing its tools, in milliseconds. The default is 30000.
     #[schemars(range(min = 1, max = 86_400_000))]
     start_timeout_ms: Option<u64>,
 }
@@ -123,10 +125,10 @@ struct Common {
 #[derive(JsonSchema)]
 #[schemars(rename = "mcpTools", deny_unknown_fields)]
 struct Tools {
-    /// The tools that may be had; without any, all.
+    /// The tools that may be used. Without it, all tools.
     #[schemars(extend("examples" = [["get_*", "list_*"]]))]
     allow: Option<Vec<Text>>,
-    /// The tools that may not be had, also where `allow` has them.
+    /// The tools that may not be used. `deny` wins over `allow`.
     #[schemars(extend("examples" = [["delete_*"]]))]
     deny: Option<Vec<Text>>,
 }

@@ -9,19 +9,14 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     files::Id,
-    hooks::CommandLine,
-    settings::{Permissions, Policy, RuleWithExamples},
+    hooks::{CommandLine, fires},
+    settings::{Permissions, Policy, RuleWithExamples, without_allow_rules},
     shape::{ModelName, Text, add_definition, one_of, plain, properties, read},
 };
 
 pub(crate) fn profile() -> Schema {
     let mut schema = read::<Profile>();
-    let allow = schema.pointer_mut("/definitions/permissions/properties/allow");
-    *allow.expect("permissions have allow rules") = json!({
-        "description": "Always empty: what may run unasked belongs in a person's own settings.",
-        "type": "array",
-        "maxItems": 0,
-    });
+    without_allow_rules(&mut schema);
     schema
 }
 
@@ -44,40 +39,40 @@ plain! {
     LevelWord = one_of(LogLevel::WORDS);
 }
 
-/// An agent that can be handed on: `agents/NAME/agent.json`, run with `--agent NAME` or `--agent FILE`. It may
-/// watch, ask and forbid; nothing in it makes anything looser or changes what a tool is given.
+/// An agent that can be shared: `agents/NAME/agent.json`, run with `--agent NAME` or `--agent FILE`. It may
+/// observe, ask and deny. It cannot loosen permissions or change the input of a tool.
 #[derive(JsonSchema)]
 #[schemars(title = "Profile of cotter", rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("allowComments" = true, "allowTrailingCommas" = true))]
 struct Profile {
-    /// Where this schema is, for editors. `cotter schema profile > FILE` writes it.
+    /// The path of this schema, for editors. `cotter schema profile > FILE` writes it.
     #[schemars(rename = "$schema", extend("examples" = ["./profile.schema.json"]))]
     schema: Option<String>,
-    /// What it is called; without it, as its folder.
+    /// The name. Without it, the name of the folder.
     name: Option<Id>,
-    /// What it is for.
+    /// The purpose of the profile.
     description: Option<Text>,
-    /// Who answers, as `provider/model`: one that the person has set up.
+    /// The model, as `provider/model`. The person must have set it up.
     model: Option<ModelName>,
-    /// Its instructions.
+    /// The instructions.
     system_prompt: Option<Text>,
-    /// The tools it may call, as globs over their names; without it, all.
+    /// The tools that the agent may call, as globs over their names. Without it, all tools.
     #[schemars(length(min = 1), extend("examples" = [["read", "grep"]]))]
     tools: Option<Vec<Text>>,
-    /// The skills it may use; without it, all.
+    /// The skills that the agent may use. Without it, all skills.
     #[schemars(length(min = 1), extend("examples" = [["house-style"]]))]
     skills: Option<Vec<Text>>,
-    /// What texts find in `{{mode}}`.
+    /// The value of `{{mode}}` in texts.
     mode: Option<Text>,
-    /// The most requests of a run.
+    /// The maximum number of requests in a run.
     #[schemars(range(min = 1, max = 4_294_967_295_u32))]
     max_turns: Option<u32>,
-    /// What never runs: rules, and policies over what tools are given.
+    /// Rules for calls that never run, and policies, which reject inputs of tools.
     #[schemars(extend("examples" = [["bash(rm *)"]]))]
     policies: Option<Vec<Forbidden>>,
-    /// Rules that ask and deny, a mode and a level: no looser than the person's own.
+    /// Rules that ask and deny, a mode and a level. They cannot be looser than the person's own.
     permissions: Option<Permissions>,
-    /// What happens at moments of a run.
+    /// The actions at moments of a run.
     hooks: Option<Moments>,
 }
 
@@ -101,11 +96,9 @@ impl JsonSchema for Moments {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let lists = MOMENTS.iter().map(|(name, point)| {
             let row: &PointSpec = point.row();
-            let mut fires = row.fires.to_owned();
-            fires[..1].make_ascii_uppercase();
             let actions = actions(generator, *point, row.is_about_tools());
             let list = json!({
-                "description": format!("{fires} (`{point}`)."),
+                "description": format!("{} Point: `{point}`.", fires(row)),
                 "type": "array",
                 "items": {"anyOf": actions},
             });
@@ -113,7 +106,7 @@ impl JsonSchema for Moments {
         });
         let lists: Map<_, _> = lists.collect();
         json_schema!({
-            "description": "What happens at moments of a run.",
+            "description": "The actions at moments of a run.",
             "type": "object",
             "properties": lists,
             "additionalProperties": false,
@@ -145,72 +138,67 @@ fn actions(generator: &mut SchemaGenerator, point: PointId, about_tools: bool) -
     actions.collect()
 }
 
-/// Tells names and sizes, nothing of what was said or done.
+/// The keys of every action.
+#[derive(JsonSchema)]
+struct ActionKeys {
+    /// The name of the action.
+    action: String,
+    /// The tools that the action is about, as globs over their names. Without it, all tools.
+    #[schemars(length(min = 1), extend("examples" = [["bash"]]))]
+    tools: Option<Vec<Text>>,
+}
+
+/// Reports names and sizes, without any content.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 struct Log {
-    /// What happens.
-    action: String,
-    /// The tools it is about, as globs over their names; without it, all.
-    #[schemars(length(min = 1), extend("examples" = [["bash"]]))]
-    tools: Option<Vec<Text>>,
-    /// How loud: `debug` is kept with the hook's record and told to nobody.
+    #[schemars(flatten)]
+    common: ActionKeys,
+    /// The level. `debug` is recorded and not shown.
     level: Option<LevelWord>,
 }
 
-/// Posts what happened as JSON. Its failure changes nothing.
+/// Posts the event as JSON. A failure has no effect.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 struct Webhook {
-    /// What happens.
-    action: String,
-    /// The tools it is about, as globs over their names; without it, all.
-    #[schemars(length(min = 1), extend("examples" = [["bash"]]))]
-    tools: Option<Vec<Text>>,
-    /// Where it is posted to. This machine and its network are the operator's to list.
+    #[schemars(flatten)]
+    common: ActionKeys,
+    /// The address. Addresses of this machine and its network must be allowed by the operator.
     url: Address,
-    /// The longest it may take, in milliseconds; 5000 unless told.
+    /// The time limit in milliseconds. The default is 5000.
     #[schemars(range(min = 1, max = 3_600_000))]
     timeout_ms: Option<u64>,
 }
 
-/// Adds what happened to a file, as a line of JSON.
+/// Appends the event to a file, as a line of JSON.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 struct SaveJson {
-    /// What happens.
-    action: String,
-    /// The tools it is about, as globs over their names; without it, all.
-    #[schemars(length(min = 1), extend("examples" = [["bash"]]))]
-    tools: Option<Vec<Text>>,
+    #[schemars(flatten)]
+    common: ActionKeys,
     /// The file, below the profile's folder.
     path: RunsFile,
 }
 
-/// Has a person asked before the tool runs. With nobody there it does not run.
+/// Asks a person before the tool runs. Without a person, the tool does not run.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 struct Approve {
-    /// What happens.
-    action: String,
-    /// The tools it is about, as globs over their names; without it, all.
-    #[schemars(length(min = 1), extend("examples" = [["bash"]]))]
-    tools: Option<Vec<Text>>,
+    #[schemars(flatten)]
+    common: ActionKeys,
 }
 
-/// Starts a program: in `onToolCall` it may refuse, elsewhere it is told. The operator of the machine allows
-/// it with `COTTER_ALLOW_COMMAND_HOOKS=1`.
+/// Runs a program. In `onToolCall` it may block the call; elsewhere it only observes. The operator of the machine
+/// allows it with `COTTER_ALLOW_COMMAND_HOOKS=1`.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 struct Command {
-    /// What happens.
-    action: String,
-    /// The tools it is about, as globs over their names; without it, all.
-    #[schemars(length(min = 1), extend("examples" = [["bash"]]))]
-    tools: Option<Vec<Text>>,
-    /// What is run, in the profile's folder, as a command hook of settings is.
+    #[schemars(flatten)]
+    common: ActionKeys,
+    /// The command, run in the profile's folder in the same way as a command hook of settings.
     command: CommandLine,
-    /// The longest it may take, in milliseconds; without it, what its point allows.
+    /// The time limit in milliseconds. Without it, the time limit of the point.
     #[schemars(range(min = 1, max = 3_600_000))]
     timeout_ms: Option<u64>,
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cotter::permission::mode::{Level, Mode, Sandbox};
-use cotter_files::command_hook::entry::OnFailure;
+use cotter_files::{command_hook::entry::OnFailure, settings::KEYS_CLOSED_TO_PROJECTS};
 use cotter_models::Speaks;
 use schemars::{JsonSchema, Schema, json_schema};
 use serde_json::{Value, json};
@@ -20,39 +20,32 @@ pub(crate) fn settings() -> Schema {
 
 /// The schema of a project's settings, which may only tighten.
 pub(crate) fn project_settings() -> Schema {
-    const NOT_OF_A_PROJECT: [&str; 10] = [
-        "providers",
-        "models",
-        "sandbox",
-        "roots",
-        "readRoots",
-        "caches",
-        "environment",
-        "disable",
-        "plugins",
-        "claude",
-    ];
     let mut schema = settings();
     schema.insert("title".into(), "Settings of a project, for cotter".into());
-    let about = "What a project asks of every agent that works in it: `.cotter/settings.json`. It may only \
-                 tighten, and nothing in it runs before somebody trusts it.";
+    let about = "The settings of a project for every agent that works in it: `.cotter/settings.json`. They may only \
+                 tighten. No program in them runs before a person trusts the project.";
     schema.insert("description".into(), about.into());
     let keys = properties(&mut schema);
-    keys.retain(|key, _| !NOT_OF_A_PROJECT.contains(&key.as_str()));
+    keys.retain(|key, _| !KEYS_CLOSED_TO_PROJECTS.contains(&key.as_str()));
     keys["$schema"]["description"] =
-        "Where this schema is, for editors. `cotter schema project-settings > FILE` writes it."
+        "The path of this schema, for editors. `cotter schema project-settings > FILE` writes it."
             .into();
-    let allow = schema.pointer_mut("/definitions/permissions/properties/allow");
-    *allow.expect("permissions have allow rules") = json!({
-        "description": "Always empty: what may run unasked belongs in a person's own settings.",
-        "type": "array",
-        "maxItems": 0,
-    });
+    without_allow_rules(&mut schema);
     let definitions = schema.get_mut("definitions").and_then(Value::as_object_mut);
     let definitions = definitions.expect("there are definitions");
     let others = ["provider", "model", "price", "claude"];
     definitions.retain(|name, _| !others.contains(&name.as_str()));
     schema
+}
+
+/// Permits only an empty list of allow rules.
+pub(crate) fn without_allow_rules(schema: &mut Schema) {
+    let allow = schema.pointer_mut("/definitions/permissions/properties/allow");
+    *allow.expect("permissions have allow rules") = json!({
+        "description": "Always empty: only a person's own settings may allow calls without a question.",
+        "type": "array",
+        "maxItems": 0,
+    });
 }
 
 plain! {
@@ -79,152 +72,152 @@ plain! {
 #[schemars(title = "Settings of cotter", rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("allowComments" = true, "allowTrailingCommas" = true))]
 struct Settings {
-    /// Where this schema is, for editors. `cotter schema settings > FILE` writes it.
+    /// The path of this schema, for editors. `cotter schema settings > FILE` writes it.
     #[schemars(rename = "$schema", extend("examples" = ["./settings.schema.json"]))]
     schema: Option<String>,
-    /// Who answers, as `provider/model`. `cotter models list` shows who can.
+    /// The model, as `provider/model`. `cotter models list` shows the models.
     model: Option<ModelName>,
-    /// Who is asked when the ones before fail, as `provider/model`.
+    /// The models to use if the ones before them fail, as `provider/model`.
     fallback_models: Option<Vec<ModelName>>,
-    /// Where models are, by the name before the slash. Anthropic's, OpenAI's, Google's, OpenRouter and Ollama
-    /// are known without being described.
+    /// The providers of models, by the name before the slash. Anthropic, OpenAI, Google, OpenRouter and Ollama
+    /// need no entry.
     #[schemars(extend(
         "propertyNames" = {"pattern": "^[A-Za-z0-9._-]+$"},
         "examples" = [{"lab": {"speaks": "openai", "baseUrl": "http://10.0.0.7:8000/v1"}}]
     ))]
     providers: Option<BTreeMap<String, Provider>>,
-    /// What you know better of a model than the catalogue does, by `provider/model`.
+    /// Data about models that override the catalogue, by `provider/model`.
     #[schemars(extend(
         "propertyNames" = {"pattern": r"^[^/]+/.*\S"},
         "examples" = [{"lab/qwen3": {"contextWindow": 32768}}]
     ))]
     models: Option<BTreeMap<String, Model>>,
-    /// What runs unasked, what asks and what never runs.
+    /// Rules for calls that run without a question, that ask, and that never run.
     permissions: Option<Permissions>,
-    /// When a run ends by itself.
+    /// The limits of a run.
     limits: Option<Limits>,
-    /// How commands are confined: `off`, `auto` (where the system can do it, which is so without this) or
-    /// `required` (what cannot be confined does not run).
+    /// The sandbox of commands: `off`, `auto` (the default: used if the system supports it) or `required` (a
+    /// command that cannot be confined does not run).
     sandbox: Option<SandboxWord>,
-    /// Folders that may be read and written besides the project.
+    /// More folders that may be read and written, besides the project.
     roots: Option<Vec<Folder>>,
-    /// Folders that may be read besides the project.
+    /// More folders that may be read, besides the project.
     read_roots: Option<Vec<Folder>>,
-    /// Folders that confined commands may write besides.
+    /// More folders that commands in the sandbox may write.
     caches: Option<Vec<Folder>>,
-    /// Variables that commands get besides the usual ones, by name.
+    /// The names of variables that commands get besides the usual ones.
     #[schemars(extend("examples" = [["JAVA_HOME"]]))]
     environment: Option<Vec<Text>>,
-    /// Servers of the Model Context Protocol, by name. A tool of one is called `mcp__SERVER__TOOL`.
+    /// Servers of the Model Context Protocol, by name. Their tools have names such as `mcp__SERVER__TOOL`.
     mcp_servers: Option<Servers>,
-    /// Programs that are asked or told, by point.
+    /// Command hooks, by point.
     hooks: Option<Hooks>,
-    /// Hooks that are switched off: `lint`, or with the origin, `project/lint`.
+    /// Disabled hooks, by name: `lint`, or with the origin, `project/lint`.
     #[schemars(extend("examples" = [["project/lint"]]))]
     disable: Option<Vec<Text>>,
-    /// Folders of plugins: with a `.claude-plugin/plugin.json` or `.plugin/plugin.json`, or with skills, agents,
-    /// commands, hooks or servers where a plugin has them.
+    /// The folders of plugins. Such a folder has a `.claude-plugin/plugin.json` or `.plugin/plugin.json`, or skills,
+    /// agents, commands, hooks or servers in the places of a plugin.
     plugins: Option<Vec<Folder>>,
-    /// Files that were written for Claude Code.
+    /// Settings for files that were written for Claude Code.
     claude: Option<Claude>,
-    /// What holds for all hooks that were written for Claude Code.
+    /// Settings for all hooks that were written for Claude Code.
     claude_hooks: Option<ClaudeHooks>,
 }
 
-/// Files that were written for Claude Code.
+/// Settings for files that were written for Claude Code.
 #[derive(JsonSchema)]
 #[schemars(rename = "claude", deny_unknown_fields)]
 struct Claude {
-    /// Whether those in `~/.claude` and `~/.agents` are used. Asked at the first run on a terminal.
+    /// `true`: the files in `~/.claude` and `~/.agents` are used. The first run on a terminal asks for this.
     home: Option<bool>,
 }
 
-/// What holds for all hooks that were written for Claude Code.
+/// Settings for all hooks that were written for Claude Code.
 #[derive(JsonSchema)]
 #[schemars(rename = "claudeHooks", rename_all = "camelCase", deny_unknown_fields)]
 struct ClaudeHooks {
-    /// `block`: one that fails keeps what it guards from happening. Otherwise its failure passes and is told.
-    /// Any file may say `block`, and none takes it back.
+    /// The effect of a failure: `block`, or `pass` (the default), which is reported. `block` in any file wins over
+    /// `pass`.
     on_failure: Option<FailureWord>,
 }
 
-/// A provider of models. What is left out is as the name is known to have it.
+/// A provider of models. A missing key has the default of the provider with this name.
 #[derive(JsonSchema)]
 #[schemars(rename = "provider", rename_all = "camelCase", deny_unknown_fields)]
 struct Provider {
-    /// What it speaks: `anthropic` (Messages), `openai` (Chat Completions) or `openai-responses`. Needed where
-    /// the name is none that is known.
+    /// The protocol: `anthropic` (Messages), `openai` (Chat Completions) or `openai-responses`. Required if the
+    /// provider is not built in.
     speaks: Option<SpeaksWord>,
-    /// Its address. Needed where the name is none that is known.
+    /// The address. Required if the provider is not built in.
     #[schemars(extend("examples" = ["http://10.0.0.7:8000/v1"]))]
     base_url: Option<Text>,
-    /// The variable its key is in. A key itself never stands in a file of settings.
+    /// The variable that contains the API key. A settings file never contains the key itself.
     api_key_variable: Option<KeyVariable>,
-    /// The longest it may say nothing, in milliseconds; 300000 unless told.
+    /// The maximum time without data from the provider, in milliseconds. The default is 300000.
     #[schemars(range(min = 1, max = 86_400_000))]
     idle_timeout_ms: Option<u64>,
 }
 
-/// What is known of a model.
+/// Data about a model.
 #[derive(JsonSchema)]
 #[schemars(rename = "model", rename_all = "camelCase", deny_unknown_fields)]
 struct Model {
-    /// How many tokens a conversation may have.
+    /// The maximum number of tokens in a conversation.
     #[schemars(range(min = 1, max = 1_000_000_000))]
     context_window: Option<u64>,
-    /// How many tokens a reply may have.
+    /// The maximum number of tokens in a reply.
     #[schemars(range(min = 1, max = 1_000_000_000))]
     max_output: Option<u64>,
-    /// What a million tokens cost, in dollars.
+    /// The price of a million tokens, in dollars.
     #[schemars(extend("examples" = [{"input": 0.1, "output": 0.4}]))]
     price: Option<Price>,
 }
 
-/// What a million tokens cost, in dollars.
+/// The price of a million tokens, in dollars.
 #[derive(JsonSchema)]
 #[schemars(rename = "price", rename_all = "camelCase", deny_unknown_fields)]
 struct Price {
-    /// What is read.
+    /// Tokens read.
     #[schemars(range(min = 0))]
     input: f64,
-    /// What is written.
+    /// Tokens written.
     #[schemars(range(min = 0))]
     output: f64,
-    /// What is read from the provider's cache; as `input` unless told.
+    /// Tokens read from the provider's cache. The default is `input`.
     #[schemars(range(min = 0))]
     cache_read: Option<f64>,
-    /// What is written to the provider's cache; as `input` unless told.
+    /// Tokens written to the provider's cache. The default is `input`.
     #[schemars(range(min = 0))]
     cache_write: Option<f64>,
 }
 
-/// What runs unasked, what asks and what never runs. A deny of any file is final.
+/// Rules for calls that run without a question, that ask, and that never run. A deny of any file is final.
 #[derive(JsonSchema)]
 #[schemars(rename = "permissions", rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Permissions {
-    /// What becomes of a call that rules and level leave open: `ask` (a person), `accept-edits` (writes in the
-    /// project run unasked), `plan` (only what changes nothing runs), `auto` (nobody is asked, what would ask
-    /// is refused).
+    /// The mode, for calls that rules and level do not decide: `ask` (asks a person), `accept-edits` (writes in the
+    /// project run without a question), `plan` (only calls that change nothing run), `auto` (asks nobody; a call
+    /// that would ask is refused).
     mode: Option<ModeWord>,
-    /// How much runs unasked: `permissive` (work in the project, and outgoing traffic), `standard` (work in the
-    /// project), `strict` (what changes nothing), `paranoid` (nothing).
+    /// The level: the calls that run without a question. `permissive` (work in the project, and outgoing traffic),
+    /// `standard` (work in the project), `strict` (calls that change nothing), `paranoid` (none).
     level: Option<LevelWord>,
-    /// Calls that run unasked. Everything a call touches must be covered.
+    /// Rules for calls that run without a question. The rules must cover everything that a call touches.
     #[schemars(extend("examples" = [["bash(git push origin *)", "fetch(docs.rs)"]]))]
     allow: Option<Vec<Rule>>,
-    /// Calls that run only after a yes.
+    /// Rules for calls that run only after a person approves.
     #[schemars(extend("examples" = [["read(./secret)"]]))]
     ask: Option<Vec<Rule>>,
-    /// Calls that never run. It is enough that something a call touches matches.
+    /// Rules for calls that never run. One match with anything that a call touches is enough.
     #[schemars(extend("examples" = [["read(.env)", "bash(curl * | sh)"]]))]
     deny: Option<Vec<Rule>>,
-    /// What tools may not be given. Never asks.
+    /// Policies, which reject inputs of tools without a question.
     #[schemars(extend("examples" = [[{"name": "look", "tools": ["bash"], "allow": ["ls *"]}]]))]
     policies: Option<Vec<Policy>>,
 }
 
-/// A rule: `tool` or `tool(spec)`, about what a call touches, whatever its tool is called. `bash(words)` is
-/// about commands, `read(path)`, `write(path)` and `edit(path)` about files, `fetch(host)` about hosts.
+/// A rule: `tool` or `tool(spec)`. It matches what a call touches, by any tool. `bash(words)` matches commands;
+/// `read(path)`, `write(path)` and `edit(path)` match files; `fetch(host)` matches hosts.
 #[derive(JsonSchema)]
 #[schemars(rename = "rule", untagged)]
 enum Rule {
@@ -239,42 +232,42 @@ pub(crate) struct RuleWithExamples {
     /// The rule.
     #[schemars(extend("examples" = ["bash(git diff *)"]))]
     rule: Text,
-    /// Commands, paths or addresses that it has to match.
+    /// Commands, paths or addresses that the rule must match.
     #[schemars(rename = "match", extend("examples" = [["git diff HEAD"]]))]
     matches: Option<Vec<Text>>,
-    /// Such that it must not match.
+    /// Commands, paths or addresses that the rule must not match.
     #[schemars(extend("examples" = [["git push"]]))]
     not_match: Option<Vec<Text>>,
 }
 
-/// A policy rejects what tools are given, and never asks.
+/// A policy, which rejects inputs of tools without a question.
 #[derive(JsonSchema)]
 #[schemars(rename = "policy", deny_unknown_fields)]
 pub(crate) struct Policy {
-    /// What it is called where it refuses.
+    /// The name, shown when the policy rejects an input.
     name: Option<Text>,
-    /// The tools it is about, as globs over their names.
+    /// The tools that the policy is about, as globs over their names.
     #[schemars(length(min = 1), extend("examples" = [["bash"]]))]
     tools: Vec<Glob>,
-    /// With this, every simple command must be like one of the list.
+    /// The allowed commands. Every simple command must match one of them.
     #[schemars(extend("examples" = [["ls *"]]))]
     allow: Option<Vec<Text>>,
     /// Commands that are rejected.
     #[schemars(extend("examples" = [["rm *"]]))]
     deny: Option<Vec<Text>>,
-    /// By the name of a field of the input: regular expressions it must not match.
+    /// Regular expressions that a field of the input must not match, by the name of the field.
     #[schemars(extend("examples" = [{"url": ["^http:"]}]))]
     fields: Option<BTreeMap<String, Vec<Text>>>,
 }
 
-/// When a run ends by itself.
+/// The limits of a run.
 #[derive(JsonSchema)]
 #[schemars(rename = "limits", rename_all = "camelCase", deny_unknown_fields)]
 struct Limits {
-    /// The most requests of a run. A subagent has as many of its own.
+    /// The maximum number of requests in a run. A subagent has its own count with the same limit.
     #[schemars(range(min = 1, max = 4_294_967_295_u32))]
     max_turns: Option<u32>,
-    /// The most a run may cost, in dollars, with all who work for it.
+    /// The maximum cost of a run in dollars, with its subagents.
     #[schemars(extend("exclusiveMinimum" = 0))]
     max_budget_usd: Option<f64>,
 }

@@ -79,17 +79,6 @@ pub(crate) fn properties(schema: &mut Schema) -> &mut Map<String, Value> {
     properties.expect("the schema of an object that has some")
 }
 
-/// An object with the keys of both schemas, the keys of the first one first.
-pub(crate) fn joined(mut schema: Schema, mut further: Schema) -> Schema {
-    properties(&mut schema).append(properties(&mut further));
-    if let Some(Value::Array(more)) = further.remove("required") {
-        let object = schema.ensure_object();
-        let required = object.entry("required").or_insert(json!([]));
-        required.as_array_mut().expect("a list").extend(more);
-    }
-    schema
-}
-
 /// Defines a type with an explicit schema, which is inlined wherever the type is used.
 macro_rules! plain {
     ($($(#[$doc:meta])* $name:ident = $schema:expr;)*) => { $(

@@ -53,6 +53,7 @@ pub struct HandlerId(pub(crate) u32);
 
 /// A reason to ask a person about a call, with its source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct AskReason {
     /// The hook, rule, zone or mode that asks.

@@ -92,6 +92,20 @@ macro_rules! points {
             match point { $( PointId::$point => visitor.at::<$point>() ),* }
         }
 
+        #[cfg(feature = "schema")]
+        impl PointId {
+            /// Returns the JSON Schema of the payload that an external hook gets at this point.
+            pub fn payload_schema(
+                self,
+                generator: &mut schemars::SchemaGenerator,
+            ) -> schemars::Schema {
+                use schemars::JsonSchema;
+                type Payload<P> =
+                    crate::hooks::external::binding::HookPayload<'static, <P as Point>::Event>;
+                match self { $( PointId::$point => Payload::<$point>::json_schema(generator) ),* }
+            }
+        }
+
         #[cfg(test)]
         fn declared_powers() -> Vec<(&'static str, Vec<Power>)> {
             vec![ $( ($name, powers_by_type::<$point>()) ),* ]
@@ -115,42 +129,42 @@ points! {
     SessionOpen session_open "session.open" [observe] 5 s [always]
         fires "a session is created, resumed or forked";
     SessionStart session_start "session.start" [observe] 5 s [always]
-        fires "top of the loop, once per run";
+        fires "a run begins";
     UserPromptSubmit user_prompt_submit "user.prompt.submit" [observe gate transform] 5 s
         fires "after directives, before the message is stored"
         failed_transform "the turn is refused";
     Context context "context" [observe transform] 5 s
-        fires "every time messages are built for the model"
+        fires "the messages of a request are built"
         failed_transform "the run ends with `error`, naming the handler";
     ModelPre model_pre "model.pre" [observe] 5 s
-        fires "before each provider attempt; its notes ride on this very request";
+        fires "before each request to the model, retries included; notes are sent with this request";
     ModelPost model_post "model.post" [observe] 5 s [always]
         fires "after each successful reply is recorded";
     ToolPre tool_pre "tool.pre" [observe gate transform] 5 s
         fires "before a tool runs, with what the call touches"
         failed_transform "the call is refused";
     PermissionAsk permission_ask "permission.ask" [observe gate answer] 5 s
-        fires "a human is about to be asked";
+        fires "a person is about to be asked";
     ToolPost tool_post "tool.post" [observe transform] 60 s [always]
-        fires "after a tool that ran, however it ended"
+        fires "after a tool ran, with success or an error"
         failed_transform "the result is withheld, and the model gets an error";
     ToolRefused tool_refused "tool.refused" [observe] 5 s [always]
-        fires "a call that never ran, with who refused it and why";
+        fires "a call was refused and never ran";
     CompactPre compact_pre "compact.pre" [observe gate transform] 60 s
-        fires "the conversation is about to be summed up; a transform may supply the summary"
+        fires "before a compaction; a transform may give the summary"
         failed_transform "the built-in summary is used";
     CompactPost compact_post "compact.post" [observe] 60 s [always]
-        fires "the conversation was summed up";
+        fires "after a compaction";
     SubagentStart subagent_start "subagent.start" [observe gate] 5 s
-        fires "a subagent is about to work";
+        fires "a subagent is about to start";
     SubagentEnd subagent_end "subagent.end" [observe] 5 s [always]
-        fires "a subagent is done, however it ended";
+        fires "a subagent ended, with success or an error";
     TurnEnd turn_end "turn.end" [observe gate] 60 s
-        fires "the model would stop";
+        fires "the model is about to stop";
     Error error "error" [observe] 5 s [always]
-        fires "unrecoverable failure or limit reached, just before `session.end`";
+        fires "a run fails or reaches a limit, just before `session.end`";
     SessionEnd session_end "session.end" [observe] 5 s [always]
-        fires "every exit of the loop, with the true reason";
+        fires "a run ended, for any reason";
     SessionClose session_close "session.close" [observe] 5 s [always]
         fires "a session is closed";
 }

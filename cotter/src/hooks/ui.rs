@@ -115,6 +115,7 @@ impl Ui for Headless {
 
 /// The question of one step: every call that needs approval, with the reasons to ask.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Question {
     /// The id of the question, unique within the session.
@@ -131,6 +132,7 @@ pub struct Question {
 
 /// One call of a question.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct QuestionCall {
     /// The id of the call.

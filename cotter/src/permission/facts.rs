@@ -12,6 +12,7 @@ use crate::{
 
 /// The facts of a call: what it touches.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Facts {
     /// Files read: absolute paths with links resolved. If a path contains a link, the path as written is
     /// here too.
@@ -22,6 +23,7 @@ pub struct Facts {
     pub hosts: Vec<String>,
     /// Commands run, one simple command each, including nested commands.
     #[serde(serialize_with = "serialize_as_lines")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
     pub commands: Vec<SimpleCommand>,
     /// The most serious zone of the whole call.
     pub zone: Zone,
@@ -132,6 +134,7 @@ pub enum CommandWordKind {
 
 /// A reason to ask a person about a call. No rule answers it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Doubt {

@@ -8,6 +8,7 @@ use crate::fs::workspace::{Workspace, is_harmless_device, is_system};
 
 /// The reach of a call's effects, from harmless to forbidden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Zone {

@@ -199,16 +199,27 @@ fn invalid_answer<P: Point>() -> HandlerFailure {
 
 /// The payload of a hook: the common fields and the fields of its point.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-struct HookPayload<'a, E> {
+pub(crate) struct HookPayload<'a, E> {
+    /// The version of the format: 1.
+    #[cfg_attr(feature = "schema", schemars(extend("const" = 1)))]
     v: u32,
+    /// The name of the point.
     event: &'static str,
+    /// The id of the session.
     session_id: &'a str,
+    /// The id of the run; empty outside of a run.
     run_id: &'a str,
+    /// The step of the run, from 1; 0 before the first request.
     step: u32,
+    /// The id of the agent: `main`, or the id of a subagent.
     agent_id: &'a str,
+    /// The folder that the session works in.
     cwd: &'a std::path::Path,
+    /// The root folder of the project.
     project_dir: &'a std::path::Path,
+    /// True if the answer is only shown to a person and has no effect.
     dry_run: bool,
     #[serde(flatten)]
     point_event: &'a E,

@@ -20,10 +20,12 @@ pub struct CompactPre;
 
 /// A conversation about to be compacted.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct CompactPreEvent {
-    /// `forced`, `threshold` or `overflow`.
+    /// The reason for the compaction: `forced`, `threshold` or `overflow`.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["forced", "threshold", "overflow"])))]
     pub trigger: &'static str,
     /// The number of tokens in the context, as far as is known.
     pub tokens_before: u64,
@@ -32,7 +34,7 @@ pub struct CompactPreEvent {
     pub messages: MessageList,
     /// The first entry that is kept besides the summary; empty if no entry is kept.
     pub first_kept_id: SmolStr,
-    /// The summary from an earlier transform.
+    /// The summary from an earlier hook, if one gave a summary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
 }
@@ -78,10 +80,12 @@ pub struct CompactPost;
 
 /// A conversation that was compacted.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct CompactPostEvent {
-    /// `forced`, `threshold` or `overflow`.
+    /// The reason for the compaction: `forced`, `threshold` or `overflow`.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["forced", "threshold", "overflow"])))]
     pub trigger: &'static str,
     /// The number of tokens in the context before the compaction.
     pub tokens_before: u64,

@@ -24,6 +24,7 @@ pub struct Context;
 
 /// The messages about to be sent. A clone copies no message.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ContextEvent {
     /// The messages after compaction. Each message knows the entry it came from.

@@ -11,6 +11,7 @@ pub struct Error;
 
 /// The failure of a run.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RunFailure {
     /// The kind of failure, in one word.

@@ -14,6 +14,7 @@ pub struct ModelPre;
 
 /// A request is about to be sent.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ModelPreEvent {
     /// The model of the request.
@@ -30,6 +31,7 @@ pub struct ModelPost;
 
 /// A reply was recorded.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ModelPostEvent {
     /// The model that answered.
@@ -44,7 +46,7 @@ pub struct ModelPostEvent {
     pub cache_read: u64,
     /// Tokens written to the provider's cache.
     pub cache_write: u64,
-    /// The cost, if the price is known.
+    /// The cost in dollars; `null` if the price is not known.
     pub cost_usd: Option<f64>,
     /// The number of tool calls in the reply.
     pub tool_call_count: usize,
@@ -56,14 +58,17 @@ pub struct ModelPostEvent {
 /// A request that begins differently from the last request to the same model. The provider's cache is useless
 /// from the changed byte on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct CacheBreak {
     /// The cause: an owner, a hook with text for the system prompt, a context transform, `compaction`, or
     /// `session` if the history itself was changed.
     pub by: SmolStr,
     /// The changed part: `tools`, `system` or `messages`.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["tools", "system", "messages"])))]
     pub part: &'static str,
-    /// The position of the change in the request's body, in bytes without cache marks, if the model knows it.
+    /// The position of the change in the request's body, in bytes without cache marks; `null` if
+    /// it is not known.
     pub byte: Option<u64>,
 }
 

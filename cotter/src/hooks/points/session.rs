@@ -15,9 +15,11 @@ pub struct SessionOpen;
 
 /// A session was opened.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SessionOpenEvent {
-    /// `created`, `resumed` or `forked`.
+    /// How the session was opened: `created`, `resumed` or `forked`.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["created", "resumed", "forked"])))]
     pub how: &'static str,
 }
 
@@ -27,6 +29,7 @@ pub struct SessionClose;
 
 /// A session was closed.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SessionCloseEvent {
     /// The number of runs in the session.
@@ -39,6 +42,7 @@ pub struct SessionStart;
 
 /// A run began.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SessionStartEvent {
     /// The model at the start of the run.
@@ -51,9 +55,10 @@ pub struct SessionEnd;
 
 /// A run ended.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SessionEndEvent {
-    /// The reason of the end.
+    /// The reason why the run ended.
     pub reason: EndReason,
 }
 

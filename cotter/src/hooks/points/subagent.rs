@@ -13,6 +13,7 @@ pub struct SubagentStart;
 
 /// A subagent about to start.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct SubagentStartEvent {
@@ -42,6 +43,7 @@ pub struct SubagentEnd;
 
 /// A subagent that ended.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct SubagentEndEvent {
@@ -49,7 +51,8 @@ pub struct SubagentEndEvent {
     pub call_id: SmolStr,
     /// The name of the subagent.
     pub name: SmolStr,
-    /// `success` or `error`.
+    /// The outcome: `success` or `error`.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["success", "error"])))]
     pub status: &'static str,
     /// The last text of the subagent, or the reason of its failure.
     pub text: String,

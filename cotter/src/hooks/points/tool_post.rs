@@ -22,6 +22,7 @@ pub struct ToolPost;
 
 /// A call that ran, and its result.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ToolPostEvent {
     /// The id that the model gave the call.
@@ -30,10 +31,11 @@ pub struct ToolPostEvent {
     pub tool_name: SmolStr,
     /// The input with which the tool ran.
     pub tool_input: Arc<Value>,
-    /// The input from the model, if a transform changed it.
+    /// The input from the model, if a hook changed it.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<serde_json::Map<String, Value>>"))]
     pub original_input: Option<Arc<Value>>,
-    /// The facts of the call, as its tool says.
+    /// The facts of the call: what it touches, as its tool states.
     pub facts: Arc<Facts>,
     /// The text of the result.
     pub result: Arc<str>,

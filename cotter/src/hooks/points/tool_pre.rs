@@ -19,15 +19,16 @@ pub struct ToolPre;
 
 /// A call before its tool runs, with its facts.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ToolPreEvent {
     /// The id that the model gave the call.
     pub call_id: SmolStr,
     /// The tool's name.
     pub tool_name: SmolStr,
-    /// The current input, after the earlier transforms.
+    /// The input, with the changes of earlier hooks.
     pub tool_input: Arc<Value>,
-    /// The facts of the call, as its tool says.
+    /// The facts of the call: what it touches, as its tool states.
     pub facts: Arc<Facts>,
 }
 

@@ -14,6 +14,7 @@ pub struct ToolRefused;
 
 /// A refused call.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ToolRefusedEvent {
     /// The id that the model gave the call.

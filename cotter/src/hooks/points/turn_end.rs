@@ -13,11 +13,12 @@ pub struct TurnEnd;
 
 /// The last reply of the model, unless a gate makes the model continue.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TurnEndEvent {
     /// The text of the last reply.
     pub text: String,
-    /// The number of times in a row that a gate made the model continue.
+    /// The number of times in a row that a hook made the model continue.
     pub gone_on: u32,
     /// The number of times in this run that a gate made the model continue, with or without calls in between.
     #[serde(skip)]

@@ -11,6 +11,7 @@ pub struct UserPromptSubmit;
 
 /// A prompt about to be stored in the session.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct UserPromptSubmitEvent {
     /// The text as it would be stored.
