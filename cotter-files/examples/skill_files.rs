@@ -13,7 +13,7 @@ const TIDES: &str =
 const BROKEN: &str =
     "---\nid: broken\ntriggers:\n  - pattern: '('\n    type: regex\n---\nNever read.";
 
-#[expect(clippy::print_stdout, reason = "an example shows what came of it")]
+#[expect(clippy::print_stdout, reason = "an example prints its result")]
 fn main() -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     print!("{}", runtime.block_on(run())?);

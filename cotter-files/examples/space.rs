@@ -38,7 +38,7 @@ impl HookHost for Nobody {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "an example shows what came of it")]
+#[expect(clippy::print_stdout, reason = "an example prints its result")]
 fn main() -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     print!("{}", runtime.block_on(run())?);

@@ -9,7 +9,7 @@ use cotter_test::{PersonAnswer, ScriptedModel, ScriptedUi, Step, transcript};
 use cotter_tools::agents::ask_user::AskUser;
 use serde_json::json;
 
-#[expect(clippy::print_stdout, reason = "an example shows what came of it")]
+#[expect(clippy::print_stdout, reason = "an example prints its result")]
 fn main() -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     print!("{}", runtime.block_on(run())?);

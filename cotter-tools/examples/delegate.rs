@@ -8,7 +8,7 @@ use cotter_test::{ScriptedModel, Step, transcript};
 use cotter_tools::agents::delegate::Delegate;
 use serde_json::json;
 
-#[expect(clippy::print_stdout, reason = "an example shows what came of it")]
+#[expect(clippy::print_stdout, reason = "an example prints its result")]
 fn main() -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     print!("{}", runtime.block_on(run())?);

@@ -121,7 +121,7 @@ impl HookRunner {
                 (&self.runner, plan)
             }
         };
-        let (program, args) = job.words.split_first().ok_or("there is nothing to run")?;
+        let (program, args) = job.words.split_first().ok_or("the command is empty")?;
         let program = program.to_str().ok_or("its program's name is not UTF-8")?;
         Ok((
             runner,
@@ -386,7 +386,7 @@ async fn answer(
             return Ok(line);
         }
         if line_buffer.len() > MAX_OUTPUT {
-            return Err(format!("it said more than {MAX_OUTPUT} bytes"));
+            return Err(format!("it wrote more than {MAX_OUTPUT} bytes"));
         }
         let Some(chunk) = running.next().await else {
             let stderr = String::from_utf8_lossy(stderr_bytes);

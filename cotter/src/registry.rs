@@ -381,7 +381,7 @@ impl Registry {
         }
         if options.tools.is_some() && !row.is_about_tools() {
             self.fail(
-                format!("hook `{name}`: `{point}` is not about tools, so none can be named"),
+                format!("hook `{name}`: `{point}` is not about tools, so `tools` is not allowed"),
                 None,
             );
         }

@@ -27,7 +27,7 @@ Tasks:
   ci              run every check that CI runs, stop at the first that fails
   docs            write the generated regions of README.md and docs/, and schemas/
   docs --check    write nothing, fail when something generated is stale or a page names
-                  a path that is not there
+                  a path that does not exist
   bench [FILTER]  run the benches of the core, all or those that match FILTER
   rooms           fail when a path in a crate points from a room to a higher one
   rooms --count   print the number of such paths per crate, fail never

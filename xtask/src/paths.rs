@@ -28,7 +28,7 @@ pub(crate) fn check() -> Result<(), Failure> {
     if missing.is_empty() {
         return Ok(());
     }
-    let failure = Failure::new("pages name paths that are not there");
+    let failure = Failure::new("pages name paths that do not exist");
     let failure = missing.into_iter().fold(failure, Failure::with_cause);
     Err(failure
         .with_hint("correct the path, or write it without backticks if it is no path of ours"))

@@ -62,7 +62,7 @@ impl GitUrl {
             let is_short = typed.split_once(':').is_some_and(|(host, _)| host.contains('@'));
             let is_helper = typed.contains("::");
             if (is_short || is_helper) && !Path::new(typed).exists() {
-                let failure = address_error(typed, "is no address that is taken");
+                let failure = address_error(typed, "is not a supported address");
                 return Err(match expand_short_address(typed).filter(|_| !is_helper) {
                     Some(whole) => failure.with_hint(format!("did you mean `{whole}`?")),
                     None => failure,
@@ -71,7 +71,7 @@ impl GitUrl {
             return Ok(None);
         };
         let Some(scheme) = SCHEMES.into_iter().find(|known| *known == scheme) else {
-            return Err(address_error(typed, "is no address that is taken"));
+            return Err(address_error(typed, "is not a supported address"));
         };
         if !typed.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(address_error(typed, "has characters that are not allowed in an address"));

@@ -579,7 +579,7 @@ fn b3_check_recognises_claude_settings_under_any_file_name() {
         exit 1
         --- stdout
         .cotter/settings.json: rejected
-          rejected  line 1: $.hooks.PreToolUse: there is no point `PreToolUse`; what Claude Code calls so is `tool.pre` here
+          rejected  line 1: $.hooks.PreToolUse: there is no point `PreToolUse`; the event of Claude Code is `tool.pre` here
 
         checked 1 file of settings: 1 rejected
     "#]].assert_eq(&shown.concat());

@@ -27,7 +27,7 @@ fn unknown_model_name_error_suggests_near_matches() {
         expect![[r#"
         exit 2
         --- stderr
-        error: `claude-sonnet-5-5` is no model: expected `provider/model`
+        error: `claude-sonnet-5-5` is not a model name: expected `provider/model`
 
         hint: did you mean `anthropic/claude-sonnet-5-5`?
     "#]],
@@ -37,7 +37,7 @@ fn unknown_model_name_error_suggests_near_matches() {
         expect![[r#"
         exit 2
         --- stderr
-        error: `anthropic` is no model: expected `provider/model`
+        error: `anthropic` is not a model name: expected `provider/model`
 
         hint: did you mean `anthropic/claude-sonnet-5-5`?
     "#]],
@@ -47,7 +47,7 @@ fn unknown_model_name_error_suggests_near_matches() {
         expect![[r#"
         exit 2
         --- stderr
-        error: `anthropic/` is no model: expected `provider/model`
+        error: `anthropic/` is not a model name: expected `provider/model`
 
         hint: did you mean `anthropic/claude-sonnet-5-5`?
     "#]],
@@ -57,7 +57,7 @@ fn unknown_model_name_error_suggests_near_matches() {
         expect![[r#"
         exit 2
         --- stderr
-        error: `rehersal` is no model: expected `provider/model`
+        error: `rehersal` is not a model name: expected `provider/model`
 
         hint: did you mean `rehearsal`?
     "#]],
@@ -87,7 +87,7 @@ fn unknown_model_name_error_suggests_near_matches() {
         expect![[r#"
             exit 2
             --- stderr
-            error: `\u{1b}[31m` is no model: expected `provider/model`
+            error: `\u{1b}[31m` is not a model name: expected `provider/model`
 
             hint: `cotter models list` shows the known models
         "#]],
@@ -137,13 +137,13 @@ fn wrong_model_error_names_the_file_or_variable() {
             exit 2
             --- stderr
             error: [T]/home/.config/cotter/settings.json:3:12: $.model: cannot use the model `claude-sonnet-5-5`
-              caused by: `claude-sonnet-5-5` is no model: expected `provider/model`
+              caused by: `claude-sonnet-5-5` is not a model name: expected `provider/model`
 
             hint: did you mean `anthropic/claude-sonnet-5-5`?
             exit 2
             --- stderr
             error: cannot use the model `claude-sonnet-5-5`, which `COTTER_MODEL` names
-              caused by: `claude-sonnet-5-5` is no model: expected `provider/model`
+              caused by: `claude-sonnet-5-5` is not a model name: expected `provider/model`
 
             hint: did you mean `anthropic/claude-sonnet-5-5`?
         "#]],
@@ -201,7 +201,7 @@ fn unusable_fallback_model_flag_is_an_error() {
             exit 2
             --- stderr
             error: cannot use the fallback model `x`
-              caused by: `x` is no model: expected `provider/model`
+              caused by: `x` is not a model name: expected `provider/model`
 
             hint: `cotter models list` shows the known models
         "#]],
@@ -368,7 +368,7 @@ fn invalid_provider_settings_name_their_place() {
         expect![[r#"
         exit 1
         --- stderr
-        error: [T]/home/.config/cotter/settings.json:1:23: $.providers.lab: `lab` is no provider that is known, so it needs `speaks` and `baseUrl`
+        error: [T]/home/.config/cotter/settings.json:1:23: $.providers.lab: `lab` is not a known provider, so it needs `speaks` and `baseUrl`
     "#]],
     );
     check(
@@ -376,7 +376,7 @@ fn invalid_provider_settings_name_their_place() {
         expect![[r#"
         exit 1
         --- stderr
-        error: [T]/home/.config/cotter/settings.json:1:25: $.providers.opnai: `opnai` is no provider that is known, so it needs `speaks` and `baseUrl`
+        error: [T]/home/.config/cotter/settings.json:1:25: $.providers.opnai: `opnai` is not a known provider, so it needs `speaks` and `baseUrl`
 
         hint: did you mean `openai`?
     "#]],

@@ -176,7 +176,7 @@ fn s17_kill_leaves_no_process_of_a_command() {
         --- stdout
         user: go
         assistant: (calls) bash {"command":"sleep 1000 & echo $! >> pids; setsid sh -c 'echo $$ >> pids; exec sleep 1000' & (setsid env -i sh -c 'echo $$ >> pids; trap \"\" TERM INT HUP; while :; do sleep 1; done' &); echo $$ >> pids; wait"}
-        bash (unavailable): The outcome is unknown: the process ended while this call ran. It was not run again. Look before you repeat it.
+        bash (unavailable): The outcome is unknown: the process ended while this call ran. It was not run again. Check before you repeat it.
         user: list src
         assistant: (calls) list {"path":"src"}
         list: b.txt

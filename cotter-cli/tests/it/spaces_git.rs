@@ -475,7 +475,7 @@ fn c14_short_git_address_error_suggests_the_long_form() {
         expect![[r#"
         exit 2
         --- stderr
-        error: `git@host.example:team/space.git` is no address that is taken
+        error: `git@host.example:team/space.git` is not a supported address
 
         hint: did you mean `ssh://git@host.example/team/space.git`?
     "#]],
@@ -485,7 +485,7 @@ fn c14_short_git_address_error_suggests_the_long_form() {
         expect![[r#"
         exit 2
         --- stderr
-        error: `ext::sh -c x@y:z` is no address that is taken
+        error: `ext::sh -c x@y:z` is not a supported address
 
         hint: name a folder, or a repository by `https://`, `ssh://` or `file:///`
     "#]],

@@ -225,7 +225,7 @@ fn unknown_point(name: &str, node: &Node<'_>) -> SettingsError {
     let shown = text::show_line(name);
     let error = node.error(format!("there is no point `{shown}`"));
     if let Some(point) = other_point(name) {
-        return error.with_hint(format!("what Claude Code calls so is `{point}` here"));
+        return error.with_hint(format!("the event of Claude Code is `{point}` here"));
     }
     let hint = text::did_you_mean(name, names());
     let all = || format!("there are {}", names().collect::<Vec<_>>().join(", "));

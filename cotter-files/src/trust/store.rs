@@ -349,7 +349,7 @@ fn parse(bytes: &[u8]) -> Result<Records, String> {
         Some(VERSION) => {}
         Some(newer @ VERSION..) => {
             return Err(format!(
-                "was written by a newer version (format {newer}, this one knows {VERSION})"
+                "was written by a newer version (format {newer}, this version reads up to {VERSION})"
             ));
         }
         _ => return Err("is broken (no format version)".into()),

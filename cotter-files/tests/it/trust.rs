@@ -450,8 +450,8 @@ fn s6_damaged_trust_records_grant_nothing_and_are_not_overwritten() {
           [T]/store/trust.json is broken (EOF while parsing a string at line 6 column 40), so its records are ignored (move the file away and trust your folders again)
         unknown: [T]/store/trust.json is broken (EOF while parsing a value at line 1 column 0), so its records are ignored
           [T]/store/trust.json is broken (EOF while parsing a value at line 1 column 0), so its records are ignored (move the file away and trust your folders again)
-        unknown: [T]/store/trust.json was written by a newer version (format 2, this one knows 1), so its records are ignored
-          [T]/store/trust.json was written by a newer version (format 2, this one knows 1), so its records are ignored (move the file away and trust your folders again)
+        unknown: [T]/store/trust.json was written by a newer version (format 2, this version reads up to 1), so its records are ignored
+          [T]/store/trust.json was written by a newer version (format 2, this version reads up to 1), so its records are ignored (move the file away and trust your folders again)
         unknown: [T]/store/trust.json is broken (no format version), so its records are ignored
           [T]/store/trust.json is broken (no format version), so its records are ignored (move the file away and trust your folders again)
         unknown: [T]/store/trust.json is broken (invalid record), so its records are ignored

@@ -47,7 +47,7 @@ pub(crate) fn close_open_calls(step_cx: &StepCx) {
         let is_running = step_cx.state().is_call_running(&call.id);
         let (kind, message) = if is_running {
             let message = "The outcome is unknown: the run failed while this call ran. \
-                         Look before you repeat it.";
+                         Check before you repeat it.";
             (ToolErrorKind::Unavailable, message)
         } else {
             (ToolErrorKind::Cancelled, "Cancelled: the run ended before this call started.")

@@ -696,7 +696,7 @@ fn s26_g16_session_continues_after_a_kill_during_a_subagent() {
         # tool
         user: go
         call c1.1: invoke_subagent {"name":"sub","prompt":"p"}
-        result c1.1 (unavailable): The outcome is unknown: the process ended while this call ran. It was not run again. Look before you repeat it.
+        result c1.1 (unavailable): The outcome is unknown: the process ended while this call ran. It was not run again. Check before you repeat it.
         r1 c1.1 in -: invoke_subagent pass by zone
         r1/1 c2.1 in c1.1: write pass by zone
         run.start r1 - - -
@@ -710,7 +710,7 @@ fn s26_g16_session_continues_after_a_kill_during_a_subagent() {
         # model
         user: go
         call c1.1: invoke_subagent {"name":"sub","prompt":"p"}
-        result c1.1 (unavailable): The outcome is unknown: the process ended while this call ran. It was not run again. Look before you repeat it.
+        result c1.1 (unavailable): The outcome is unknown: the process ended while this call ran. It was not run again. Check before you repeat it.
         r1 c1.1 in -: invoke_subagent pass by zone
         r1/1 c2.1 in c1.1: write pass by zone
         run.start r1 - - -
@@ -724,7 +724,7 @@ fn s26_g16_session_continues_after_a_kill_during_a_subagent() {
         # deep
         user: go
         call c1.1: invoke_subagent {"name":"sub","prompt":"p"}
-        result c1.1 (unavailable): The outcome is unknown: the process ended while this call ran. It was not run again. Look before you repeat it.
+        result c1.1 (unavailable): The outcome is unknown: the process ended while this call ran. It was not run again. Check before you repeat it.
         r1 c1.1 in -: invoke_subagent pass by zone
         r1/1 c2.1 in c1.1: invoke_subagent pass by zone
         r1/1/1 c3.1 in c2.1: write pass by zone

@@ -373,7 +373,7 @@ async fn s5_approval_in_a_session_file_runs_no_call() {
         risky {} <- zone: zone `external` asks at level `standard`
         user: go
         call c1.1: risky {}
-        result c1.1 (unavailable): The outcome is unknown: the process ended while this call ran. It was not run again. Look before you repeat it.
+        result c1.1 (unavailable): The outcome is unknown: the process ended while this call ran. It was not run again. Check before you repeat it.
         user: again
         call call_r2_1_0: risky {}
         result call_r2_1_0 (denied): Permission denied for `risky`: not me. Do not retry this exact call.
@@ -400,7 +400,7 @@ async fn s26_repeated_call_id_does_not_match_the_finished_call() {
         call call_0: risky {}
         result call_0: ok
         call call_0: risky {}
-        result call_0 (unavailable): The outcome is unknown: the process ended while this call ran. It was not run again. Look before you repeat it.
+        result call_0 (unavailable): The outcome is unknown: the process ended while this call ran. It was not run again. Check before you repeat it.
         user: hello?
         assistant: still here
         --

@@ -126,7 +126,7 @@ fn close_calls(state: &mut SessionState, last: &LastRun) {
         if last.started.contains(&call.id) && !last.finished.contains(&call.id) {
             state.record(unknown_outcome(&last.run, &call.id));
             let words = "The outcome is unknown: the process ended while this call ran. \
-                         It was not run again. Look before you repeat it.";
+                         It was not run again. Check before you repeat it.";
             state.close_call(&call, ToolErrorKind::Unavailable, words);
         } else if last.finished.contains(&call.id) {
             let words = "The call ran to its end, but its result was lost with the process. \
