@@ -519,8 +519,10 @@ impl ProviderSet {
     }
 
     fn no_name(&self, name: &str) -> CliError {
-        let failure =
-            CliError::usage(format!("`{}` is not a model name: expected `provider/model`", shown(name)));
+        let failure = CliError::usage(format!(
+            "`{}` is not a model name: expected `provider/model`",
+            shown(name)
+        ));
         let first =
             BUILT_IN_PROVIDERS.iter().find(|ready| ready.name == name.trim_end_matches('/'));
         let first =
@@ -687,9 +689,9 @@ fn address(url: &SourcedText) -> Result<String, SettingsError> {
 
 /// Creates the error for an unknown provider that the settings do not describe.
 fn undescribed_error(name: &str, entry: &ProviderSettings) -> SettingsError {
-    let error = entry.location.error(format!(
-        "`{name}` is not a known provider, so it needs `speaks` and `baseUrl`"
-    ));
+    let error = entry
+        .location
+        .error(format!("`{name}` is not a known provider, so it needs `speaks` and `baseUrl`"));
     error.suggest(name, BUILT_IN_PROVIDERS.iter().map(|ready| ready.name))
 }
 

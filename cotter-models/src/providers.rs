@@ -405,7 +405,9 @@ impl ModelDirectory for Providers {
         let shown = text::clip(&text::show_line(name), 80).into_owned();
         let Some((provider, model)) = name.split_once('/').filter(|(_, model)| !model.is_empty())
         else {
-            return Err(bad_request(format!("`{shown}` is not a model name: expected `provider/model`")));
+            return Err(bad_request(format!(
+                "`{shown}` is not a model name: expected `provider/model`"
+            )));
         };
         let Some(found) = self.get(provider) else {
             let names = self.providers.iter().map(|provider| provider.name.as_str());

@@ -588,7 +588,7 @@ fn hook_of_the_write_hook_skill_works_unchanged() {
         let (text, _) = rest.split_once("```").unwrap();
         text.lines().map(|line| format!("{}\n", line.trim_start_matches("   "))).collect::<String>()
     };
-    world.write_executable(&format!("{OWN}/hooks/no-prod.sh"), &block("sh"));
+    world.write_executable(&format!("{OWN}/hooks/no-prod.sh"), block("sh"));
     let prompt = rehearsal(&[], "write x to config/prod.txt");
     let refused = |world: &World| {
         assert_eq!(

@@ -175,7 +175,7 @@ fn repository(world: &World) {
     );
     world.write_executable(
         "project/.cotter/hooks/gate.sh",
-        &format!("#!/bin/sh\n{}\n", mark("script")),
+        format!("#!/bin/sh\n{}\n", mark("script")),
     );
     let server = format!(
         r#"{{"mcpServers": {{"sly": {{"command": "/bin/sh", "args": ["-c", "{}"]}}}}}}"#,

@@ -41,8 +41,6 @@ pub(crate) fn append(folder: &Path, path: &Path, line: &[u8]) -> io::Result<()> 
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
-
     use std::{
         fs,
         os::unix::fs::{PermissionsExt, symlink},
