@@ -1035,7 +1035,7 @@ async fn s23_invalid_answer_of_a_resident_hook_blocks_the_call_and_restarts_it()
     check(
         "head -c 2000000 /dev/zero | tr '\\0' x",
         expect![[r#"
-        result c1.1 (denied): it said more than 1048576 bytes
+        result c1.1 (denied): it wrote more than 1048576 bytes
         result c2.1: worked
         result c3.1: worked
         started 2 times
