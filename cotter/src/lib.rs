@@ -323,7 +323,7 @@
 //!
 //! let last_only = |build: &ContextEvent| {
 //!     let mut left = build.messages.len();
-//!     ContextChange::Messages(build.messages.each(|_, _: &Message| {
+//!     ContextChange::Messages(build.messages.map_messages(|_, _: &Message| {
 //!         left -= 1;
 //!         if left == 0 { MessageChange::Keep } else { MessageChange::Drop }
 //!     }))
