@@ -345,3 +345,21 @@ pub(crate) fn read_response(response: &Value) -> Option<String> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use cotter::host::our_tools;
+
+    use super::*;
+
+    #[test]
+    fn b3_every_tool_with_a_claude_name_has_a_mapping() {
+        let mapped: BTreeSet<_> = TOOL_MAPPINGS.iter().map(|mapping| mapping.ours).collect();
+        let mut named: BTreeSet<_> =
+            OTHER_NAMES.iter().flat_map(|(theirs, _)| our_tools(theirs)).collect();
+        assert!(named.remove("ask_user"), "its questions have another shape: hooks see our input");
+        assert_eq!(mapped, named);
+    }
+}
