@@ -209,7 +209,7 @@ pub(crate) enum HooksVerb {
         #[arg(long)]
         json: bool,
         #[command(flatten)]
-        shape: Box<SetupArgs>,
+        setup_args: Box<SetupArgs>,
     },
     /// Run the hooks of a point in a dry run
     Test(Box<HooksTestArgs>),
@@ -240,7 +240,7 @@ pub(crate) struct HooksTestArgs {
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) shape: SetupArgs,
+    pub(crate) setup_args: SetupArgs,
 }
 
 /// The arguments of `hooks log`.
@@ -341,7 +341,7 @@ pub(crate) struct ExplainArgs {
     #[arg(long)]
     run_hooks: bool,
     #[command(flatten)]
-    pub(crate) shape: SetupArgs,
+    pub(crate) setup_args: SetupArgs,
 }
 
 impl ExplainArgs {
@@ -489,7 +489,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) mcp: Vec<PathBuf>,
     #[command(flatten)]
-    pub(crate) shape: SetupArgs,
+    pub(crate) setup_args: SetupArgs,
     #[command(flatten)]
     pub(crate) trust: TrustArgs,
 }

@@ -76,7 +76,7 @@ fn run_command(command: Command, style: ColorChoice) -> Result<ExitCode, CliErro
             SkillsVerb::Check(args) => check(FileKind::Skills, args),
         },
         Command::Hooks(verb) => match verb {
-            HooksVerb::List { json, shape } => hooks::list(json, &shape, style),
+            HooksVerb::List { json, setup_args } => hooks::list(json, &setup_args, style),
             HooksVerb::Log(args) => hooks::log::log(&args, style),
             HooksVerb::Test(args) => hooks::test::test(&args, style),
             HooksVerb::Check(args) => check(FileKind::Hooks, args),

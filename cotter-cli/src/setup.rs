@@ -41,7 +41,7 @@ use crate::{
     },
     setup::{
         extensions::Extensions,
-        reload::{FlagUnit, Reloader},
+        reload::{CommandLineFlags, Reloader},
         selected_agent::{SelectedAgent, missing_tool_warnings},
         sessions::{LazyStore, Sessions},
     },
@@ -106,16 +106,19 @@ pub(crate) fn own_tools() -> Result<Vec<String>, CliError> {
 }
 
 /// Builds the agent of a folder, to show its contents. It has no model and stores nothing.
-pub(crate) fn build_preview(workspace: Workspace, shape: &SetupArgs) -> Result<Agent, CliError> {
-    build_preview_with_files(workspace, shape).map(|(agent, _)| agent)
+pub(crate) fn build_preview(
+    workspace: Workspace,
+    setup_args: &SetupArgs,
+) -> Result<Agent, CliError> {
+    build_preview_with_files(workspace, setup_args).map(|(agent, _)| agent)
 }
 
 /// Builds the agent of a folder, and also returns the settings in force.
 pub(crate) fn build_preview_with_files(
     workspace: Workspace,
-    shape: &SetupArgs,
+    setup_args: &SetupArgs,
 ) -> Result<(Agent, SettingsFiles), CliError> {
-    let AgentPreview { agent, files, messages, reports } = preview_agent(workspace, shape)?;
+    let AgentPreview { agent, files, messages, reports } = preview_agent(workspace, setup_args)?;
     let files = files.check_plugins()?;
     messages.iter().chain(&file_report::summary_lines(&reports)).for_each(warn);
     Ok((agent, files))
@@ -131,22 +134,25 @@ pub(crate) struct AgentPreview {
 }
 
 /// Returns the trust state of the project's sources for such a run. Empty in safe mode.
-pub(crate) fn trust_sources_for(workspace: &Workspace, shape: &SetupArgs) -> TrustSources {
-    if shape.safe_mode { TrustSources::empty() } else { trust::scan_trust(workspace) }
+pub(crate) fn trust_sources_for(workspace: &Workspace, setup_args: &SetupArgs) -> TrustSources {
+    if setup_args.safe_mode { TrustSources::empty() } else { trust::scan_trust(workspace) }
 }
 
 /// Builds the agent of such a run and collects all messages. Starts nothing.
 pub(crate) fn preview_agent(
     workspace: Workspace,
-    shape: &SetupArgs,
+    setup_args: &SetupArgs,
 ) -> Result<AgentPreview, CliError> {
-    let trust_sources = trust_sources_for(&workspace, shape);
-    let spaces = Spaces::new(&workspace, shape, &[]);
-    let files =
-        SettingsFiles::load_for_preview(shape.settings.as_deref(), &workspace, &trust_sources)?;
-    let selected = SelectedAgent::named(shape, &workspace, &trust_sources)?;
+    let trust_sources = trust_sources_for(&workspace, setup_args);
+    let spaces = Spaces::new(&workspace, setup_args, &[]);
+    let files = SettingsFiles::load_for_preview(
+        setup_args.settings.as_deref(),
+        &workspace,
+        &trust_sources,
+    )?;
+    let selected = SelectedAgent::named(setup_args, &workspace, &trust_sources)?;
     let setup = AgentSetup {
-        shape,
+        setup_args,
         files: &files,
         trust_sources: &trust_sources,
         spaces: &spaces,
@@ -165,7 +171,7 @@ pub(crate) fn preview_agent(
 
 /// The sources of an agent. A run and a preview build it here, in the same order.
 struct AgentSetup<'a> {
-    shape: &'a SetupArgs,
+    setup_args: &'a SetupArgs,
     files: &'a SettingsFiles,
     trust_sources: &'a TrustSources,
     spaces: &'a Spaces,
@@ -200,7 +206,7 @@ impl AgentSetup<'_> {
         let runner = tools::runner(&values)?;
         let extensions = Extensions::load(self.files, &workspace, self.trust_sources);
         let extensions =
-            if self.shape.safe_mode { extensions.without_project() } else { extensions };
+            if self.setup_args.safe_mode { extensions.without_project() } else { extensions };
         let spaces = self.spaces.read_named(self.trust_sources)?;
         let skills = spaces.iter().flat_map(|named| named.space.files.skill_folders());
         let workspace = extensions.readable(workspace).with_read_roots(skills.collect::<Vec<_>>());
@@ -241,9 +247,9 @@ impl AgentSetup<'_> {
             units.messages.extend(missing_tool_warnings(selected, &agent));
         }
         messages.append(&mut units.messages);
-        FlagUnit::of(self.shape).load_into(&mut units);
+        CommandLineFlags::of(self.setup_args).load_into(&mut units);
         let _ = units.apply()?;
-        self.shape.without.iter().try_for_each(|name| check_without(&agent, name))?;
+        self.setup_args.without.iter().try_for_each(|name| check_without(&agent, name))?;
         Ok(LoadedAgent { agent, hook_host, messages, reports, owners })
     }
 }
@@ -273,7 +279,7 @@ pub(crate) struct RunSetup {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StoreFrom {
     AtOnce,
-    FromFirstWord,
+    FromFirstLine,
 }
 
 impl RunSetup {
@@ -284,7 +290,7 @@ impl RunSetup {
         ui: impl Ui,
     ) -> Result<(Agent, Reloader), CliError> {
         let setup = AgentSetup {
-            shape: &args.shape,
+            setup_args: &args.setup_args,
             files: &self.files,
             trust_sources: &self.trust_sources,
             spaces: &self.spaces,
@@ -324,7 +330,7 @@ fn with_store(
     let builder = builder.spill(sessions.spill());
     match store_from {
         StoreFrom::AtOnce => builder.store(sessions.store),
-        StoreFrom::FromFirstWord => builder.store(LazyStore::new(sessions.store)),
+        StoreFrom::FromFirstLine => builder.store(LazyStore::new(sessions.store)),
     }
 }
 

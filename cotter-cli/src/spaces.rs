@@ -96,11 +96,11 @@ pub(crate) enum SpaceTrust {
 }
 
 impl Spaces {
-    pub(crate) fn new(workspace: &Workspace, shape: &SetupArgs, hashes: &[Hash]) -> Self {
+    pub(crate) fn new(workspace: &Workspace, setup_args: &SetupArgs, hashes: &[Hash]) -> Self {
         let own =
             paths::spaces().filter(|own| !paths::belongs_to_project(own, workspace.project()));
         let store = trust::store(workspace.project());
-        Spaces::of(workspace, own, store, &shape.spaces, hashes, shape.safe_mode)
+        Spaces::of(workspace, own, store, &setup_args.spaces, hashes, setup_args.safe_mode)
     }
 
     fn of(

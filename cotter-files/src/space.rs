@@ -63,7 +63,7 @@ pub const MANIFEST: &str = "manifest.json";
 pub const KEYS: [&str; 5] = ["$schema", "id", "name", "version", "description"];
 
 /// The maximum length of an id.
-pub const MOST_ID: usize = 64;
+pub const MAX_ID: usize = 64;
 
 /// Names in a space's folder that have no effect, with the reason.
 const UNUSED_NAMES: [(&str, &str); 3] = [
@@ -109,7 +109,7 @@ fn id(node: Node<'_>) -> Result<SmolStr, SettingsError> {
         false => Err(node
             .error(format!("`{}` cannot be the id of a space", text::show_line(id)))
             .with_hint(format!(
-                "use at most {MOST_ID} lower-case letters, digits and `-`, not `-` first"
+                "use at most {MAX_ID} lower-case letters, digits and `-`, not `-` first"
             ))),
     }
 }
@@ -117,7 +117,7 @@ fn id(node: Node<'_>) -> Result<SmolStr, SettingsError> {
 /// True if a text can be the id of a space.
 pub fn is_id(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    !text.is_empty() && text.len() <= MOST_ID && !text.starts_with('-') && text.bytes().all(fits)
+    !text.is_empty() && text.len() <= MAX_ID && !text.starts_with('-') && text.bytes().all(fits)
 }
 
 /// A space as it was read, before it is loaded into an agent.

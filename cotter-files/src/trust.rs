@@ -24,7 +24,7 @@ use cotter::text;
 pub use crate::trust::{
     declared::{DeclaredCommand, Invocation, Pinning},
     diff::{ChangeKind, DiffLine, Difference, FileChange},
-    snapshot::{Hash, MOST_BYTES, MOST_ITEMS, Snapshot, SnapshotItem},
+    snapshot::{Hash, MAX_BYTES, MAX_ITEMS, Snapshot, SnapshotItem},
     store::{Grants, TrustRecord, TrustState, TrustStore},
     view::{texts, view},
 };

@@ -16,7 +16,7 @@ use crate::{
 const TABLE: &str = "docs/features.tsv";
 
 /// The maximum number of tests that are listed for one feature.
-const MOST_TESTS: usize = 3;
+const MAX_TESTS: usize = 3;
 
 /// The first letters of ids. A test may begin with another letter and a number without naming a feature.
 const LETTERS: &str = "gcprlbs";
@@ -215,7 +215,7 @@ fn print(sections: &[Section<'_>], tests: &Tests) -> String {
 fn chosen(tests: &[Test]) -> String {
     let mut chosen: Vec<&Test> = Vec::new();
     for test in tests {
-        if chosen.len() < MOST_TESTS && chosen.iter().all(|other| other.path != test.path) {
+        if chosen.len() < MAX_TESTS && chosen.iter().all(|other| other.path != test.path) {
             chosen.push(test);
         }
     }

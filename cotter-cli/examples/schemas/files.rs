@@ -38,7 +38,7 @@ plain! {
     HookId = json_schema!({"type": "string", "pattern": "^[A-Za-z0-9._-]+$", "maxLength": 80});
     /// The name of a space.
     SpaceId = json_schema!({
-        "type": "string", "pattern": "^[a-z0-9][a-z0-9-]*$", "maxLength": cotter_files::space::MOST_ID, "examples": ["deploy"],
+        "type": "string", "pattern": "^[a-z0-9][a-z0-9-]*$", "maxLength": cotter_files::space::MAX_ID, "examples": ["deploy"],
     });
     /// A list of words, or one text with words separated by commas or blanks.
     Words = json_schema!({"type": ["array", "string"], "items": {"type": "string"}});

@@ -104,7 +104,8 @@ fn summarize(checked: &[CheckedFile]) -> String {
         }
     }
     let kinds: Vec<_> = kinds.iter().map(|(word, number)| style::count(*number, word)).collect();
-    let statuses = [Severity::Warning, Severity::Repaired, Severity::InPart, Severity::Rejected];
+    let statuses =
+        [Severity::Warning, Severity::Repaired, Severity::PartlyUsed, Severity::Rejected];
     let statuses = statuses.iter().filter_map(|status| {
         let number = checked.iter().filter(|file| file.status == *status).count();
         (number > 0).then(|| format!("{number} {}", status.as_str()))
@@ -160,7 +161,7 @@ fn text_rows(file: &CheckedFile, style: Style) -> String {
     let status = match file.status {
         Severity::Warning => style.good("ok"),
         Severity::Repaired => style.warning("repaired"),
-        Severity::InPart => style.warning("in part"),
+        Severity::PartlyUsed => style.warning("in part"),
         Severity::Rejected => style.bad("rejected"),
     };
     let mut rows = format!("{}: {status}\n", text::show_line(&path));
@@ -168,7 +169,7 @@ fn text_rows(file: &CheckedFile, style: Style) -> String {
         let (word, paint): (_, fn(Style, &str) -> String) = match diagnostic.severity {
             Severity::Warning => ("note", Style::muted),
             Severity::Repaired => ("repaired", Style::warning),
-            Severity::InPart => ("not used", Style::warning),
+            Severity::PartlyUsed => ("not used", Style::warning),
             Severity::Rejected => ("rejected", Style::bad),
         };
         let space = " ".repeat(10 - word.len());

@@ -246,7 +246,7 @@ fn sources(input: &DoctorInput) -> Vec<DoctorRow> {
     if let Some(path) = paths::user_settings() {
         rows.push(file_row(&path).with("origin", Origin::User.to_string()));
     }
-    for path in home_folder(&input.workspace).used_folders() {
+    for path in home_folder(&input.workspace).found_folders() {
         let home =
             input.preview.as_ref().ok().and_then(|preview| preview.files.claude_home_choice());
         let (state, word) = match home {
@@ -289,7 +289,7 @@ fn sources(input: &DoctorInput) -> Vec<DoctorRow> {
 fn claude_home_row(input: &DoctorInput) -> Option<DoctorRow> {
     let preview = input.preview.as_ref().ok()?;
     let is_open = preview.files.claude_home_choice().is_none()
-        && !home_folder(&input.workspace).used_folders().is_empty();
+        && !home_folder(&input.workspace).found_folders().is_empty();
     let summary = is_open.then(|| ClaudeSummary::read(&input.workspace))?;
     let what = "with `claude.home` in settings";
     Some(match summary {
@@ -362,7 +362,7 @@ fn profiles(input: &DoctorInput) -> Vec<DoctorRow> {
             {
                 None => (RowState::Good, "runs with `--agent`"),
                 Some(Severity::Rejected) => (RowState::Broken, "cannot start"),
-                Some(Severity::InPart) => (RowState::Note, "cannot start here"),
+                Some(Severity::PartlyUsed) => (RowState::Note, "cannot start here"),
                 Some(_) => (RowState::Note, "runs with `--agent`"),
             };
             let row = DoctorRow::new(&listed.name, state, word)
@@ -439,7 +439,7 @@ fn not_honoured(input: &DoctorInput) -> Vec<DoctorRow> {
             Severity::Rejected if diagnostic.message.contains("is already defined by ") => {
                 RowState::Note
             }
-            Severity::Rejected | Severity::InPart => RowState::Broken,
+            Severity::Rejected | Severity::PartlyUsed => RowState::Broken,
             _ => RowState::Note,
         };
         DoctorRow::new(what, state, diagnostic.message.clone())

@@ -38,12 +38,12 @@ const LINE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// `cotter explain`.
 pub(crate) fn explain(args: &ExplainArgs, when: ColorChoice) -> Result<ExitCode, CliError> {
-    let (hooks, shape) = (args.hook_mode(), &args.shape);
+    let (hooks, setup_args) = (args.hook_mode(), &args.setup_args);
     match (&args.batch, &args.tool) {
-        (Some(file), _) => explain_batch(file, hooks, shape),
+        (Some(file), _) => explain_batch(file, hooks, setup_args),
         (None, tool) => {
             let call = (tool.as_deref().unwrap_or_default(), args.input.as_deref());
-            explain_one(call, hooks, shape, args.json, when)
+            explain_one(call, hooks, setup_args, args.json, when)
         }
     }
 }
@@ -52,11 +52,11 @@ pub(crate) fn explain(args: &ExplainArgs, when: ColorChoice) -> Result<ExitCode,
 fn explain_one(
     (tool, input): (&str, Option<&str>),
     hooks: HookMode,
-    shape: &SetupArgs,
+    setup_args: &SetupArgs,
     json: bool,
     when: ColorChoice,
 ) -> Result<ExitCode, CliError> {
-    let agent = setup::build_preview(paths::find_workspace(None)?, shape)?;
+    let agent = setup::build_preview(paths::find_workspace(None)?, setup_args)?;
     if claude_name_hint(&agent.tools(), tool).is_some() {
         return Err(unknown(&agent.tools(), tool));
     }
@@ -74,8 +74,12 @@ fn explain_one(
 }
 
 /// `cotter explain --batch FILE`: reads a call per line and prints an answer per line.
-fn explain_batch(file: &Path, hooks: HookMode, shape: &SetupArgs) -> Result<ExitCode, CliError> {
-    let agent = setup::build_preview(paths::find_workspace(None)?, shape)?;
+fn explain_batch(
+    file: &Path,
+    hooks: HookMode,
+    setup_args: &SetupArgs,
+) -> Result<ExitCode, CliError> {
+    let agent = setup::build_preview(paths::find_workspace(None)?, setup_args)?;
     let cannot = |cause: io::Error| {
         CliError::new(format!("cannot read {}", file.display())).with_cause(cause)
     };

@@ -25,8 +25,12 @@ use crate::{
 };
 
 /// `cotter hooks list`.
-pub(crate) fn list(json: bool, shape: &SetupArgs, when: ColorChoice) -> Result<ExitCode, CliError> {
-    let (agent, files) = setup::build_preview_with_files(paths::find_workspace(None)?, shape)?;
+pub(crate) fn list(
+    json: bool,
+    setup_args: &SetupArgs,
+    when: ColorChoice,
+) -> Result<ExitCode, CliError> {
+    let (agent, files) = setup::build_preview_with_files(paths::find_workspace(None)?, setup_args)?;
     let mut hooks = joined(agent.hooks());
     hooks.extend(files.switched_off().map(|(owner, hook)| HookRow::switched_off(owner, hook)));
     if json {

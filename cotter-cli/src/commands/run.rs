@@ -64,9 +64,9 @@ pub(crate) fn run(args: RunArgs, style: ColorChoice) -> Result<ExitCode, CliErro
         runtime.map_err(|cause| CliError::new("cannot start the runtime").with_cause(cause))?;
     let workspace = paths::find_workspace(args.cwd.as_deref())?;
     // The watch starts before files are read, so that no change is missed.
-    let watch = reload::watch(&workspace, args.shape.settings.as_deref());
-    let spaces = Spaces::new(&workspace, &args.shape, &args.trust.hashes());
-    let trust_sources = match args.shape.safe_mode {
+    let watch = reload::watch(&workspace, args.setup_args.settings.as_deref());
+    let spaces = Spaces::new(&workspace, &args.setup_args, &args.trust.hashes());
+    let trust_sources = match args.setup_args.safe_mode {
         true => TrustSources::empty(),
         false => {
             let sources = spaces.sources();
@@ -93,7 +93,7 @@ struct PreparedRun {
     workspace: Workspace,
     files: SettingsFiles,
     trust_sources: TrustSources,
-    chosen: Option<SelectedAgent>,
+    selected_agent: Option<SelectedAgent>,
     spaces: Spaces,
     model_choice: ModelChoice,
     sessions: Option<Sessions>,
@@ -112,11 +112,11 @@ impl PreparedRun {
         output: &mut RunOutput,
     ) -> Result<Self, CliError> {
         let files =
-            SettingsFiles::load(args.shape.settings.as_deref(), &workspace, &trust_sources)?;
+            SettingsFiles::load(args.setup_args.settings.as_deref(), &workspace, &trust_sources)?;
         let command_name = args.prompt.as_deref().and_then(leading_command);
         let command_name = command_name.map(|leading| leading.name.to_owned());
-        let chosen = SelectedAgent::named(&args.shape, &workspace, &trust_sources)?;
-        let named = chosen.as_ref().and_then(SelectedAgent::model);
+        let selected_agent = SelectedAgent::named(&args.setup_args, &workspace, &trust_sources)?;
+        let named = selected_agent.as_ref().and_then(SelectedAgent::model);
         let model_choice = ModelChoice::new(&args, &files, named, workspace.project())?;
         // A command may need no model, and a person can be asked for one.
         if command_name.is_none() && !(args.ask && model_choice.needs_question(&args)) {
@@ -141,7 +141,7 @@ impl PreparedRun {
             files,
             trust_sources,
             spaces,
-            chosen,
+            selected_agent,
             model_choice,
             sessions,
             id,
@@ -156,7 +156,8 @@ impl PreparedRun {
         style: ColorChoice,
         output: &mut RunOutput,
     ) -> Result<ExitCode, CliError> {
-        let PreparedRun { args, workspace, files, trust_sources, spaces, chosen, .. } = self;
+        let PreparedRun { args, workspace, files, trust_sources, spaces, selected_agent, .. } =
+            self;
         let PreparedRun { mut model_choice, sessions, id, prompt, command_name, .. } = self;
         let terminal = terminal(&args, style, output);
         if let (None, true, Some(terminal)) =
@@ -165,11 +166,11 @@ impl PreparedRun {
             or_abort_on_signal(model_choice.ask(terminal), NOT_SENT).await?;
         }
         let (models, missing) = choose_models(&mut model_choice, command_name.is_some())?;
-        let by_key = models.describe_default_choice();
+        let default_choice = models.describe_default_choice();
         let skipped = models.skipped.clone();
         let names = models.names();
         let store_from =
-            if command_name.is_some() { StoreFrom::FromFirstWord } else { StoreFrom::AtOnce };
+            if command_name.is_some() { StoreFrom::FromFirstLine } else { StoreFrom::AtOnce };
         let providers = model_choice.providers();
         let redactor = model_choice.redactor();
         let setup = RunSetup {
@@ -178,7 +179,7 @@ impl PreparedRun {
             trust_sources,
             spaces,
             models,
-            selected: chosen,
+            selected: selected_agent,
             redactor,
             providers,
             sessions,
@@ -194,7 +195,7 @@ impl PreparedRun {
         }
         warn_about_command(&agent, command_name.as_deref(), is_command, prompt.as_ref(), output);
         skipped.iter().filter(|_| !is_command).for_each(|message| output.warn(message));
-        by_key.iter().filter(|_| !is_command).for_each(|model| output.print_model(model));
+        default_choice.iter().filter(|_| !is_command).for_each(|model| output.print_model(model));
         let session = open(&agent, id.as_deref()).await?;
         let reloading = follow_files(watch, reloader, output);
         let reply = run_prompt(&session, prompt, output).await;
@@ -292,7 +293,7 @@ fn terminal(args: &RunArgs, style: ColorChoice, output: &mut RunOutput) -> Optio
     }
     let terminal = Terminal::open(style, output.screen().clone())
         .map(|terminal| terminal.with_save_rules(settings::edit::allow));
-    output.set_asks(if terminal.is_ok() {
+    output.set_question_mode(if terminal.is_ok() {
         QuestionMode::OnTerminal
     } else {
         QuestionMode::Nowhere

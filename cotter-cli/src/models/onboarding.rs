@@ -124,8 +124,8 @@ async fn find_key_provider(
 ) -> Result<Option<&'static BuiltInProvider>, CliError> {
     let with_keys = || BUILT_IN_PROVIDERS.iter().filter(|ready| ready.key_variable.is_some());
     let find = |name: &str| with_keys().find(|ready| ready.name == name);
-    let shape = KEY_PREFIXES.iter().find(|(start, _)| key.expose().starts_with(start));
-    if let Some(ready) = shape.and_then(|(_, name)| find(name)) {
+    let prefix = KEY_PREFIXES.iter().find(|(start, _)| key.expose().starts_with(start));
+    if let Some(ready) = prefix.and_then(|(_, name)| find(name)) {
         return Ok(Some(ready));
     }
     let default = Some(SHARED_PREFIX.1).filter(|_| key.expose().starts_with(SHARED_PREFIX.0));

@@ -1,5 +1,5 @@
-//! The question whether files of the home folder are used. It is asked once; the answer is stored in the
-//! person's settings.
+//! The question whether files for Claude Code in the home folder are used. It is asked once; the answer is
+//! stored in the person's settings.
 
 use cotter::Workspace;
 use cotter_files::{
@@ -21,15 +21,16 @@ pub(crate) fn home_folder(workspace: &Workspace) -> HomeFolder<'_> {
     HomeFolder { path: paths::person_home(), workspace }
 }
 
-/// Asks once whether the home folder's files are used. Without a terminal they are not used, and a message
-/// says so once.
+/// Asks once whether files for Claude Code in the home folder are used. Without a terminal they are not used;
+/// the returned text is a warning that says so.
 pub(crate) async fn ask_home(
     workspace: &Workspace,
     args: &RunArgs,
     style: ColorChoice,
 ) -> Result<Option<String>, CliError> {
-    let found = home_folder(workspace).used_folders();
-    let Some(path) = paths::user_settings().filter(|_| !found.is_empty() && !args.shape.safe_mode)
+    let found = home_folder(workspace).found_folders();
+    let Some(path) =
+        paths::user_settings().filter(|_| !found.is_empty() && !args.setup_args.safe_mode)
     else {
         return Ok(None);
     };

@@ -50,7 +50,7 @@ pub(crate) fn stored_rules() -> Vec<String> {
     STORED_RULES.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Removes rules from this list, after the person took them out of their settings.
+/// Removes rules from the stored rules, after the person took them out of their settings.
 pub(crate) fn forget_rules<'r>(rules: impl Iterator<Item = &'r String>) {
     let removed: Vec<_> = rules.collect();
     let mut stored = STORED_RULES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -129,7 +129,7 @@ fn rule_of(node: &CstNode) -> Option<String> {
 
 /// Inserts a model into a settings file that names none. Comments stay.
 fn with_model(text: &str, name: &str) -> String {
-    let open = behind_root_brace(text);
+    let open = after_root_brace(text);
     let name = serde_json::Value::from(name);
     let (before, after) = text.split_at(open);
     let is_empty = after.trim_start().starts_with('}');
@@ -138,8 +138,8 @@ fn with_model(text: &str, name: &str) -> String {
     format!("{before}\n  \"model\": {name}{comma}{end}{after}")
 }
 
-/// Returns the byte position behind the brace of the outermost object.
-fn behind_root_brace(text: &str) -> usize {
+/// Returns the byte position after the brace of the outermost object.
+fn after_root_brace(text: &str) -> usize {
     let mut at = text.len() - text.trim_start_matches('\u{feff}').len();
     loop {
         let rest = &text[at..];

@@ -39,14 +39,14 @@ impl FileReport {
         FileReport { full_list_command, ..FileReport::new(folder, diagnostics) }
     }
 
-    /// Lists unused files one by one and the rest as numbers. Notes alone print nothing.
+    /// Lists unused files one by one and the rest as numbers. Warnings alone print nothing.
     fn summary_lines(&self) -> Vec<String> {
         let of = |wanted: &[Severity]| {
             let all = self.diagnostics.iter();
             all.filter(|diagnostic| wanted.contains(&diagnostic.severity)).collect::<Vec<_>>()
         };
         // Files that would guard something come first.
-        let mut unused = of(&[Severity::InPart]);
+        let mut unused = of(&[Severity::PartlyUsed]);
         unused.extend(of(&[Severity::Rejected]));
         let (repaired, notes) = (of(&[Severity::Repaired]), of(&[Severity::Warning]).len());
         let mut lines: Vec<_> = unused.iter().take(MAX_LISTED).map(ToString::to_string).collect();
@@ -56,7 +56,7 @@ impl FileReport {
         }
         match repaired[..] {
             [] => {}
-            // A single repair is as short as its number.
+            // A single repair is printed itself: a count would be no shorter.
             [only] => lines.push(only.to_string()),
             _ => rest.push(count(repaired.len(), "repair")),
         }
@@ -98,7 +98,7 @@ mod tests {
             expect!["home/.claude: 181 repairs, 4 notes (`cotter doctor` lists them)"],
         );
         check(
-            &[(Severity::Rejected, 7), (Severity::InPart, 1), (Severity::Repaired, 2)],
+            &[(Severity::Rejected, 7), (Severity::PartlyUsed, 1), (Severity::Repaired, 2)],
             expect![[r#"
                 agents/in part-0.md:2: why
                 agents/rejected-0.md:2: why

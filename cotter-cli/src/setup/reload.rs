@@ -38,14 +38,14 @@ use crate::{
 
 /// The flags of the command line, which take precedence over every file.
 #[derive(Clone)]
-pub(crate) struct FlagUnit {
+pub(crate) struct CommandLineFlags {
     mode: Option<Mode>,
     without: Vec<String>,
 }
 
-impl FlagUnit {
-    pub(crate) fn of(shape: &SetupArgs) -> Self {
-        FlagUnit { mode: shape.mode, without: shape.without.clone() }
+impl CommandLineFlags {
+    pub(crate) fn of(setup_args: &SetupArgs) -> Self {
+        CommandLineFlags { mode: setup_args.mode, without: setup_args.without.clone() }
     }
 
     /// Adds the flags last: if several owners set a value, the nearest wins.
@@ -87,6 +87,7 @@ pub(crate) struct Reloader {
     files: SettingsFiles,
     /// Hashes of contents that this run may use.
     hashes: Vec<Hash>,
+    /// True if nothing of the project is used.
     safe_mode: bool,
     /// The owners that were loaded last.
     owners: Vec<Owner>,
@@ -95,7 +96,7 @@ pub(crate) struct Reloader {
     /// The values that a run keeps from its beginning.
     values: MergedSettings,
     records: Vec<TrustRecord>,
-    flags: FlagUnit,
+    flags: CommandLineFlags,
     /// The changes that would make the run looser and were reported last.
     held_changes: Vec<String>,
 }
@@ -123,15 +124,15 @@ impl Reloader {
             agent,
             hook_host,
             spaces,
-            named: args.shape.settings.clone(),
+            named: args.setup_args.settings.clone(),
             hashes: args.trust.hashes(),
-            safe_mode: args.shape.safe_mode,
+            safe_mode: args.setup_args.safe_mode,
             owners,
             last_messages,
             values: files.values(),
             files,
             records,
-            flags: FlagUnit::of(&args.shape),
+            flags: CommandLineFlags::of(&args.setup_args),
             held_changes: vec![],
         }
     }
@@ -182,6 +183,7 @@ impl Reloader {
         let mut spaces = all_spaces.read_again(&trust_sources)?;
         let folders = spaces.folders();
         let now = records.clone();
+        // With `--trust=HASH` a run has its own list of contents, and a lost record changes nothing.
         let is_agreed = |owner: &Owner| {
             has_trust_changed(owner, &folders, &before, &now)
                 || self.hashes.is_empty() && before != now && has_lost_trust(owner, &trust_sources)
@@ -273,7 +275,7 @@ impl Reloader {
         })
     }
 
-    /// Prints messages that were not printed before.
+    /// Prints messages that the last reload did not print.
     fn print_new(&mut self, messages: impl IntoIterator<Item = String>) {
         let messages: Vec<_> = messages.into_iter().collect();
         for message in messages.iter().filter(|message| !self.last_messages.contains(message)) {
@@ -293,7 +295,7 @@ async fn answer(waiting: &mut Option<PendingConsent>) -> bool {
 
 /// Returns the trust records. `None` if they cannot be read.
 fn records(agent: &Agent) -> Option<Vec<TrustRecord>> {
-    // A person who withdraws trust leaves a file without the record, so a missing file means unknown.
+    // Withdrawing trust keeps the file, so a missing file says nothing.
     paths::trust()?.join("trust.json").try_exists().ok().filter(|is_there| *is_there)?;
     trust::store(agent.workspace().project()).ok()?.list().ok()
 }

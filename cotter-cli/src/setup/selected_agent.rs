@@ -64,11 +64,11 @@ struct AgentFolder<'a> {
 impl SelectedAgent {
     /// Returns the agent that was named, if any.
     pub(crate) fn named(
-        shape: &SetupArgs,
+        setup_args: &SetupArgs,
         workspace: &Workspace,
         trust_sources: &TrustSources,
     ) -> Result<Option<Self>, CliError> {
-        let typed = shape.agent.as_deref();
+        let typed = setup_args.agent.as_deref();
         typed.map(|typed| SelectedAgent::find(typed, workspace, trust_sources)).transpose()
     }
 
@@ -420,7 +420,7 @@ impl ProfileChecker {
         let is_name = model.text.contains('/') || model.text.trim() == Rehearsal::NAME;
         if is_name {
             let why = format!("it cannot start here: {}", failure.one_line());
-            return Some((why, Severity::InPart));
+            return Some((why, Severity::PartlyUsed));
         }
         let shown = text::clip(&text::show_line(&model.text), 60).into_owned();
         let why = format!("`{shown}` is not the name of a model: expected `provider/model`");

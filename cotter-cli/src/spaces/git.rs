@@ -17,7 +17,7 @@ use std::{
 };
 
 use cotter::text;
-use cotter_files::trust::snapshot::{MOST_BYTES, MOST_ITEMS, SnapshotItem};
+use cotter_files::trust::snapshot::{MAX_BYTES, MAX_ITEMS, SnapshotItem};
 
 use crate::error::CliError;
 
@@ -56,7 +56,7 @@ pub(crate) struct GitUrl {
 }
 
 impl GitUrl {
-    /// Parses an address. `None` if the text is the path of a folder.
+    /// Parses an address. `None` if the text is not an address: the caller takes it as a path.
     pub(crate) fn parse(typed: &str) -> Result<Option<Self>, CliError> {
         let Some((scheme, rest)) = typed.split_once("://") else {
             let is_short = typed.split_once(':').is_some_and(|(host, _)| host.contains('@'));
@@ -215,10 +215,10 @@ impl GitFetch<'_> {
     /// Reads the bytes of files.
     fn read(&self, files: &[GitFile]) -> Result<BTreeMap<PathBuf, SnapshotItem>, CliError> {
         let bytes: u64 = files.iter().map(|file| file.size).fold(0, u64::saturating_add);
-        if files.len() > MOST_ITEMS || bytes > MOST_BYTES {
-            let most = MOST_BYTES / (1024 * 1024);
+        if files.len() > MAX_ITEMS || bytes > MAX_BYTES {
+            let most = MAX_BYTES / (1024 * 1024);
             return Err(CliError::new(format!(
-                "the repository has more than {MOST_ITEMS} files or {most} MB"
+                "the repository has more than {MAX_ITEMS} files or {most} MB"
             )));
         }
         let objects: String = files.iter().map(|file| format!("{}\n", file.object)).collect();

@@ -150,7 +150,7 @@ fn explain_exits_3_for_calls_that_ask_or_are_blocked() {
               scope     scope                    pass
               schema    schema                   pass
               kernel    project-roots            block  / is outside the project
-              kernel    system-directories       block  / is a system path
+              kernel    system-directories       block  / is in a system directory
               kernel    own-files                ask    / contains files that are closed to every call
               kernel    protected-paths          pass
               kernel    destructive-commands     ask    `rm -r /` deletes a folder with all it holds

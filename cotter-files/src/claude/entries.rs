@@ -77,7 +77,7 @@ struct EntryReader<'a> {
 }
 
 /// The maximum number of hooks of a file.
-pub(crate) const MOST_HOOKS: usize = 500;
+pub(crate) const MAX_HOOKS: usize = 500;
 
 /// A hook under construction.
 struct ParsedEntry {
@@ -196,11 +196,11 @@ impl<'a> EntryReader<'a> {
 
     fn handler(&mut self, event: ClaudeEvent, matcher: Matcher, node: Node<'_>) {
         self.handler_count += 1;
-        if self.handler_count > MOST_HOOKS {
+        if self.handler_count > MAX_HOOKS {
             if !self.overfull_events.contains(&event) {
                 self.overfull_events.push(event);
                 let why =
-                    format!("a file has at most {MOST_HOOKS} hooks: the others cannot be asked");
+                    format!("a file has at most {MAX_HOOKS} hooks: the others cannot be asked");
                 self.add_broken(event, vec![Matcher::All], &node, &why);
             }
             return;
@@ -216,7 +216,7 @@ impl<'a> EntryReader<'a> {
                 let kind = object.get("type").and_then(|node| node.string().ok());
                 let severity = match kind.is_some_and(|kind| UNSUPPORTED_HANDLERS.contains(&kind)) {
                     _ if !event.is_gate() => Severity::Warning,
-                    true => Severity::InPart,
+                    true => Severity::PartlyUsed,
                     false => Severity::Rejected,
                 };
                 self.report(severity, Some(&node), &why);

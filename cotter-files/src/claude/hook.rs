@@ -41,7 +41,7 @@ use cotter::{
 };
 
 /// The maximum number of parts of a call that a hook is asked about one by one.
-const MOST_PARTS: usize = 100;
+const MAX_PARTS: usize = 100;
 /// The number of parts that are asked about at the same time.
 const MAX_PARALLEL_PARTS: usize = 4;
 
@@ -70,7 +70,7 @@ pub(crate) fn register(
         ignored_allow_reason,
     });
     // Each start has the whole limit.
-    let max_starts = if event.is_about_tools() { MOST_PARTS } else { 1 };
+    let max_starts = if event.is_about_tools() { MAX_PARTS } else { 1 };
     let limit =
         Some(hook.limit().saturating_mul(u32::try_from(max_starts).unwrap_or(1)) + EXTRA_TIME);
     for (index, &point) in event.row().points.iter().enumerate() {
@@ -130,19 +130,19 @@ impl ClaudeHook {
         if inputs.is_empty() {
             return Ok(not_run(request, "its matcher does not match"));
         }
-        if inputs.len() > MOST_PARTS && event.is_gate() {
-            let why = format!("a hook is asked about at most {MOST_PARTS} parts of a call");
+        if inputs.len() > MAX_PARTS && event.is_gate() {
+            let why = format!("a hook is asked about at most {MAX_PARTS} parts of a call");
             return Ok(HookAnswer::blocked(format!("{why}: split it into several calls")));
         }
-        if inputs.len() > MOST_PARTS {
-            let why = format!("it is asked about only {MOST_PARTS} of {} parts", inputs.len());
+        if inputs.len() > MAX_PARTS {
+            let why = format!("it is asked about only {MAX_PARTS} of {} parts", inputs.len());
             request.cx.notify(&format!("hook `{}`: {why}", self.hook.name));
         }
         // Gates only look, so several may run at once. Hooks after a call may change the same file, so they
         // run in turn.
         let parallel = if event.is_gate() { MAX_PARALLEL_PARTS } else { 1 };
         let starts: Vec<_> =
-            inputs.iter().take(MOST_PARTS).map(|input| self.run_once(request, input)).collect();
+            inputs.iter().take(MAX_PARTS).map(|input| self.run_once(request, input)).collect();
         let outputs: Vec<_> = stream::iter(starts).buffered(parallel).collect().await;
         let outputs = outputs.into_iter().collect::<Result<Vec<_>, _>>()?;
         let is_whole = inputs.len() == parts;
@@ -432,7 +432,7 @@ fn payload(request: &HookRequest) -> Value {
         }
     }
     if let Some(ending) = host::event::<TurnEnd>(request) {
-        payload["sentOn"] = ending.sent_on.into();
+        payload["sentOn"] = ending.continued_in_run.into();
     }
     payload
 }

@@ -1,7 +1,7 @@
 //! Errors for gates that would be lost silently: keys that are not read, and hooks beyond the maximum of a
 //! file.
 
-use crate::claude::{entries::MOST_HOOKS, events};
+use crate::claude::{entries::MAX_HOOKS, events};
 use crate::document::{Document, Node, Object, location::SettingsError};
 
 /// Refuses a file in which a gate would be lost. That is: `hooks` or an event in the wrong letter case, an
@@ -44,8 +44,8 @@ fn count(event: &str, groups: Node<'_>, handler_count: &mut usize) -> Result<(),
     let groups = groups.list().into_iter().flatten();
     for group in groups.filter_map(|group| group.object().ok()) {
         *handler_count += handlers(&group);
-        if is_gate && *handler_count > MOST_HOOKS {
-            let why = format!("a file has at most {MOST_HOOKS} hooks: this gate would be lost");
+        if is_gate && *handler_count > MAX_HOOKS {
+            let why = format!("a file has at most {MAX_HOOKS} hooks: this gate would be lost");
             return Err(group.node().error(why));
         }
     }

@@ -67,7 +67,7 @@ const FOREIGN_PARTS: [&str; 10] = [
 ];
 
 /// The maximum size of a JSON file in bytes.
-const MOST_BYTES: usize = 1024 * 1024;
+const MAX_BYTES: usize = 1024 * 1024;
 
 /// Keys of a manifest that only describe the plugin.
 const DESCRIPTIVE_KEYS: [&str; 10] = [
@@ -392,8 +392,8 @@ impl Plugin {
         {
             return;
         }
-        let text = read.and_then(|bytes| match bytes.len() > MOST_BYTES {
-            true => Err(format!("it has more than {MOST_BYTES} bytes")),
+        let text = read.and_then(|bytes| match bytes.len() > MAX_BYTES {
+            true => Err(format!("it has more than {MAX_BYTES} bytes")),
             false => {
                 String::from_utf8(bytes).map_err(|_| "a byte in the file is not UTF-8".to_owned())
             }
@@ -644,7 +644,7 @@ fn read(root: &Path, inside: &Path) -> Option<Result<Vec<u8>, String>> {
     if !found.starts_with(root) {
         return Some(Err("it is a link to a path outside the plugin".into()));
     }
-    Some(walk::read(&found, MOST_BYTES + 1).map(|(bytes, _)| bytes).map_err(cannot))
+    Some(walk::read(&found, MAX_BYTES + 1).map(|(bytes, _)| bytes).map_err(cannot))
 }
 
 pub(crate) fn settings_diagnostic(path: &Path, why: &SettingsError) -> Diagnostic {

@@ -59,7 +59,7 @@ impl HomeFolder<'_> {
     }
 
     /// The folders `.claude` and `.agents` that belong to the person and have contents that are used.
-    pub fn used_folders(&self) -> Vec<PathBuf> {
+    pub fn found_folders(&self) -> Vec<PathBuf> {
         const USED_NAMES: [&str; 6] =
             ["settings.json", "settings.local.json", "skills", "agents", "commands", "plugins"];
         let folders = [".claude", ".agents"].into_iter().filter_map(|name| own_folder(self, name));
@@ -326,7 +326,7 @@ fn leads_into_project_error(path: &Path) -> SettingsError {
 }
 
 /// The maximum number of plugins in a folder of plugins.
-const MOST_PLUGINS: usize = 1000;
+const MAX_PLUGINS: usize = 1000;
 
 /// The sorted names of the folders in a folder, without hidden ones. A link in the person's folder counts,
 /// even a broken one, because its target may have existed. A trusted copy has no links.
@@ -351,8 +351,8 @@ fn folders(folder: &Path) -> Result<Vec<OsString>, SettingsError> {
         if !name.as_encoded_bytes().starts_with(b".") && is_folder {
             names.push(name);
         }
-        if names.len() > MOST_PLUGINS {
-            let why = format!("{} contains more than {MOST_PLUGINS} folders", folder.display());
+        if names.len() > MAX_PLUGINS {
+            let why = format!("{} contains more than {MAX_PLUGINS} folders", folder.display());
             return Err(SettingsError::without_file(why)
                 .with_hint("a gate may be in any of them: remove some"));
         }
@@ -421,7 +421,7 @@ pub fn watched_paths(home: &HomeFolder<'_>) -> Vec<PathBuf> {
         "commands",
         "plugins/installed_plugins.json",
     ];
-    let folders = home.used_folders().into_iter();
+    let folders = home.found_folders().into_iter();
     let names = folders.flat_map(|folder| NAMES.map(|name| folder.join(name)));
     names.chain(own_folder(home, ".agents").map(|folder| folder.join("plugins"))).collect()
 }

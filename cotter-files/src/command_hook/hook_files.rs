@@ -26,8 +26,8 @@ use crate::{
     },
     folder::{
         diagnostic::{Diagnostic, Severity},
-        front_matter::{FieldError, MOST_BYTES, YamlFields, YamlValue, read_exact},
-        walk::{MOST_NAMES, list_names, read},
+        front_matter::{FieldError, MAX_BYTES, YamlFields, YamlValue, read_exact},
+        walk::{MAX_NAMES, list_names, read},
     },
 };
 use cotter::{
@@ -47,7 +47,7 @@ const KEYS: [&str; 8] =
 const PHASES: [(&str, PointId); 2] = [("pre", PointId::ToolPre), ("post", PointId::ToolPost)];
 
 /// The maximum length of an id.
-const MOST_ID: usize = 80;
+const MAX_ID: usize = 80;
 
 /// A hook as its file declares it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -287,7 +287,7 @@ pub(crate) fn entries(folder: &Path) -> Result<Vec<(OsString, HookFolderEntry)>,
         return Err(rejected(NOT_A_FOLDER.into()));
     }
     let names = list_names(&real).map_err(cannot)?;
-    if names.len() > MOST_NAMES {
+    if names.len() > MAX_NAMES {
         return Err(rejected("it contains too many files".into()));
     }
     let entry = |(name, kind): (PathBuf, fs::FileType)| {
@@ -305,12 +305,12 @@ pub(crate) fn entries(folder: &Path) -> Result<Vec<(OsString, HookFolderEntry)>,
 /// Reads the whole contents of a file that declares a hook.
 fn read_hook_file(path: &Path) -> Result<Vec<u8>, String> {
     let (bytes, _) =
-        read(path, MOST_BYTES + 1).map_err(|cause| format!("it cannot be read: {cause}"))?;
-    if bytes.len() > MOST_BYTES { Err(too_long()) } else { Ok(bytes) }
+        read(path, MAX_BYTES + 1).map_err(|cause| format!("it cannot be read: {cause}"))?;
+    if bytes.len() > MAX_BYTES { Err(too_long()) } else { Ok(bytes) }
 }
 
 fn too_long() -> String {
-    format!("it has more than {MOST_BYTES} bytes")
+    format!("it has more than {MAX_BYTES} bytes")
 }
 
 pub(crate) fn is_yaml(name: impl AsRef<Path>) -> bool {
@@ -349,7 +349,7 @@ impl HookFileReader<'_> {
         diagnostics: &mut Vec<Diagnostic>,
     ) -> Result<(HookFile, usize), Diagnostic> {
         let bytes = match entry {
-            HookFolderEntry::Hook(Ok(bytes)) if bytes.len() <= MOST_BYTES => bytes,
+            HookFolderEntry::Hook(Ok(bytes)) if bytes.len() <= MAX_BYTES => bytes,
             HookFolderEntry::Hook(Ok(_)) => return Err(self.rejected(too_long())),
             HookFolderEntry::Hook(Err(why)) => return Err(self.rejected(why)),
             HookFolderEntry::Link => {
@@ -522,12 +522,12 @@ fn required<'a>(fields: &'a YamlFields, key: &str) -> Result<(&'a str, usize), F
 fn id(fields: &YamlFields) -> Result<(&str, usize), FieldError> {
     let (id, line) = required(fields, "id")?;
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    match id.chars().all(fits) && id.len() <= MOST_ID {
+    match id.chars().all(fits) && id.len() <= MAX_ID {
         true => Ok((id, line)),
         false => {
             let shown = text::clip(&text::show_line(id), 40).into_owned();
             let why = format!(
-                "`{shown}` is not a valid `id`: use at most {MOST_ID} letters, digits, `-`, `_` and `.`"
+                "`{shown}` is not a valid `id`: use at most {MAX_ID} letters, digits, `-`, `_` and `.`"
             );
             Err(FieldError::new(line, why))
         }

@@ -39,7 +39,7 @@ impl ProjectCache {
 const UNKNOWN: &str = "unknown";
 
 /// The maximum number of bytes that are read of one file.
-const MOST_BYTES: u64 = 256 * 1024;
+const MAX_BYTES: u64 = 256 * 1024;
 
 /// A file at the root, the language it shows, and the words in it that show a framework. The first match
 /// counts.
@@ -130,7 +130,7 @@ fn is_file(path: &Path) -> bool {
 fn read(path: &Path) -> String {
     let mut bytes = vec![];
     if let Ok(file) = open::file(path) {
-        let _ = file.take(MOST_BYTES).read_to_end(&mut bytes);
+        let _ = file.take(MAX_BYTES).read_to_end(&mut bytes);
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -36,10 +36,10 @@ use cotter::{
 const SKILL_FILE: &str = "SKILL.md";
 
 /// The maximum size of a file in bytes.
-pub(crate) const MOST_BYTES: usize = 1024 * 1024;
+pub(crate) const MAX_BYTES: usize = 1024 * 1024;
 
 /// The maximum number of triggers of a skill.
-const MOST_TRIGGERS: usize = 64;
+const MAX_TRIGGERS: usize = 64;
 
 /// The keys of a skill that have an effect here. Other keys belong to other programs and are ignored.
 pub const KEYS: [&str; 12] = [
@@ -101,10 +101,10 @@ impl LazyText {
             return Ok(text.clone());
         }
         let shown = || text::show_line(&self.real.to_string_lossy()).into_owned();
-        let (bytes, _) = read(&self.real, MOST_BYTES + 1)
+        let (bytes, _) = read(&self.real, MAX_BYTES + 1)
             .map_err(|error| format!("{} cannot be read: {error}", shown()))?;
-        if bytes.len() > MOST_BYTES {
-            return Err(format!("{} has more than {MOST_BYTES} bytes", shown()).into());
+        if bytes.len() > MAX_BYTES {
+            return Err(format!("{} has more than {MAX_BYTES} bytes", shown()).into());
         }
         let head =
             front_matter::read(&self.real, &bytes).map_err(|diagnostic| diagnostic.to_string())?;
@@ -255,10 +255,10 @@ fn skill(found: &FoundFile, diagnostics: &mut Vec<Diagnostic>) -> Result<SkillFi
 
 /// The front matter of a file, and the text after it. A `.yaml` file may also be one mapping with a `body`.
 pub(crate) fn open(found: &FoundFile) -> Result<(FrontMatter, LazyText), Diagnostic> {
-    let most = front_matter::MOST_BYTES * 4;
+    let most = front_matter::MAX_BYTES * 4;
     let (bytes, length) = found.read_head(most)?;
-    if length > MOST_BYTES as u64 {
-        return Err(found.rejected(None, format!("it has more than {MOST_BYTES} bytes")));
+    if length > MAX_BYTES as u64 {
+        return Err(found.rejected(None, format!("it has more than {MAX_BYTES} bytes")));
     }
     let at = |diagnostic: Diagnostic| Diagnostic { path: found.shown.clone(), ..diagnostic };
     let head = front_matter::read(&found.shown, &bytes);
@@ -290,8 +290,8 @@ fn triggers(fields: &YamlFields) -> Result<Vec<Trigger>, FieldError> {
         YamlValue::Text(_) => &[(field.line, field.value.clone())],
         _ => return Err(field.error("a list of patterns")),
     };
-    if list.len() > MOST_TRIGGERS {
-        let message = format!("`triggers` has more than {MOST_TRIGGERS} patterns");
+    if list.len() > MAX_TRIGGERS {
+        let message = format!("`triggers` has more than {MAX_TRIGGERS} patterns");
         return Err(FieldError::new(field.line, message));
     }
     list.iter().map(|(line, value)| trigger(*line, value)).collect()

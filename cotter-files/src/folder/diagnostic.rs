@@ -29,7 +29,7 @@ pub enum Severity {
     /// The file was loaded, but was read in another way than it was written.
     Repaired,
     /// The file was loaded without a part that would guard or act.
-    InPart,
+    PartlyUsed,
     /// The file was skipped.
     Rejected,
 }
@@ -40,7 +40,7 @@ impl Severity {
         match self {
             Severity::Warning => "ok",
             Severity::Repaired => "repaired",
-            Severity::InPart => "in part",
+            Severity::PartlyUsed => "in part",
             Severity::Rejected => "rejected",
         }
     }

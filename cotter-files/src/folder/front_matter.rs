@@ -5,7 +5,7 @@
 //! this fails too, it reads line by line: `key: value` and lists, but nothing nested. The second and the
 //! third way add a [`Diagnostic`] that names the line.
 //!
-//! Some errors always reject the file: a duplicate key, more than [`MOST_BYTES`], too many aliases or levels,
+//! Some errors always reject the file: a duplicate key, more than [`MAX_BYTES`], too many aliases or levels,
 //! bytes that are not UTF-8, no second `---`. A byte order mark and blank lines before the first `---` are
 //! skipped; line ends may be CR LF. Without a first `---` the whole file is the body.
 
@@ -22,7 +22,7 @@ use crate::folder::diagnostic::{Diagnostic, Severity};
 use cotter::text;
 
 /// The maximum size of a front matter in bytes.
-pub const MOST_BYTES: usize = 64 * 1024;
+pub const MAX_BYTES: usize = 64 * 1024;
 
 /// The maximum nesting depth of lists and mappings.
 const MAX_DEPTH: usize = 12;
@@ -197,12 +197,12 @@ pub struct FrontMatter {
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Reads the front matter of a file from its first bytes: more than [`MOST_BYTES`], or the whole file.
+/// Reads the front matter of a file from its first bytes: more than [`MAX_BYTES`], or the whole file.
 pub fn read(path: &Path, bytes: &[u8]) -> Result<FrontMatter, Diagnostic> {
     let rejected = |line, message: String| Diagnostic::new(path, line, Severity::Rejected, message);
     let FrontMatterSplit { front, line, body } = split(bytes).map_err(|line| {
-        let message = if bytes.len() > MOST_BYTES {
-            format!("the front matter does not end within {MOST_BYTES} bytes")
+        let message = if bytes.len() > MAX_BYTES {
+            format!("the front matter does not end within {MAX_BYTES} bytes")
         } else {
             "the front matter has no end: a second line `---` is missing".to_owned()
         };
@@ -212,8 +212,8 @@ pub fn read(path: &Path, bytes: &[u8]) -> Result<FrontMatter, Diagnostic> {
         let fields = YamlFields::default();
         return Ok(FrontMatter { fields, is_present: false, body, diagnostics: vec![] });
     };
-    if front.len() > MOST_BYTES {
-        let message = format!("the front matter does not end within {MOST_BYTES} bytes");
+    if front.len() > MAX_BYTES {
+        let message = format!("the front matter does not end within {MAX_BYTES} bytes");
         return Err(rejected(Some(line), message));
     }
     let front = std::str::from_utf8(front).map_err(|error| {

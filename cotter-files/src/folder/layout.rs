@@ -13,7 +13,7 @@ use std::{
 
 use crate::folder::{
     file_kind::FileKind,
-    walk::{MOST_NAMES, list_names},
+    walk::{MAX_NAMES, list_names},
 };
 
 /// The folder names for the kinds of files.
@@ -83,7 +83,7 @@ pub(crate) fn search_paths(
     if is_known || !found.is_empty() {
         return found;
     }
-    let mut search = FolderSearch { kind, name, plugins, folders_left: MOST_NAMES, found };
+    let mut search = FolderSearch { kind, name, plugins, folders_left: MAX_NAMES, found };
     search.search_folder(folder, 0);
     if search.found.is_empty() && roots.is_empty() {
         return vec![SearchPath::new(folder, folder)];

@@ -17,9 +17,9 @@ use cotter::{fs::open, host::check_name, invoke::named_item::NameKind};
 /// The maximum depth of folders.
 const MAX_DEPTH: usize = 16;
 /// The maximum number of files.
-const MOST_FILES: usize = 4_000;
+const MAX_FILES: usize = 4_000;
 /// The maximum number of names that are looked at, including folders and other files.
-pub(crate) const MOST_NAMES: usize = 20_000;
+pub(crate) const MAX_NAMES: usize = 20_000;
 
 /// A file that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -218,7 +218,7 @@ impl WalkResult {
                 continue;
             }
             self.name_count += 1;
-            if self.name_count > MOST_NAMES || self.files.len() >= MOST_FILES {
+            if self.name_count > MAX_NAMES || self.files.len() >= MAX_FILES {
                 let message = "it contains too many files: the rest is skipped".to_owned();
                 if self.diagnostics.last().is_none_or(|last| last.message != message) {
                     self.reject(options.root, message);
@@ -268,10 +268,10 @@ impl WalkResult {
     }
 }
 
-/// The names in a folder without hidden ones, in order. At most [`MOST_NAMES`] + 1 entries are read.
+/// The names in a folder without hidden ones, in order. At most [`MAX_NAMES`] + 1 entries are read.
 pub(crate) fn list_names(folder: &Path) -> io::Result<Vec<(PathBuf, fs::FileType)>> {
     let mut names = vec![];
-    for entry in fs::read_dir(folder)?.take(MOST_NAMES + 1) {
+    for entry in fs::read_dir(folder)?.take(MAX_NAMES + 1) {
         let entry = entry?;
         let name = entry.file_name();
         if !name.as_encoded_bytes().starts_with(b".") {

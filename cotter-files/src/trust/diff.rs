@@ -12,7 +12,7 @@ use crate::trust::snapshot::{Snapshot, SnapshotItem};
 use cotter::text;
 
 /// The maximum number of lines shown of one file, and of all files.
-const MOST_LINES: [usize; 2] = [200, 2000];
+const MAX_LINES: [usize; 2] = [200, 2000];
 
 /// The maximum number of characters shown of one line.
 const MAX_LINE_CHARS: usize = 400;
@@ -78,7 +78,7 @@ impl Difference {
     pub fn between(before: &Snapshot, after: &Snapshot) -> Self {
         let names: BTreeSet<&Path> =
             before.items().chain(after.items()).map(|(path, _)| path).collect();
-        let [_, mut lines_left] = MOST_LINES;
+        let [_, mut lines_left] = MAX_LINES;
         let deadline = Instant::now() + TIME_LIMIT;
         let mut changes = vec![];
         for path in names {
@@ -87,7 +87,7 @@ impl Difference {
                 continue;
             }
             let mut change = FileChange::between(path, old, new);
-            change.compare(old, new, lines_left.min(MOST_LINES[0]), deadline);
+            change.compare(old, new, lines_left.min(MAX_LINES[0]), deadline);
             lines_left -= change.lines.len();
             changes.push(change);
         }

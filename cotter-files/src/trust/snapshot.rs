@@ -18,16 +18,16 @@ use crate::trust::TrustError;
 use cotter::fs::open::Folder;
 
 /// The maximum number of files, folders and links in a snapshot.
-pub const MOST_ITEMS: usize = 4096;
+pub const MAX_ITEMS: usize = 4096;
 
 /// The maximum number of bytes in a snapshot.
-pub const MOST_BYTES: u64 = 64 * 1024 * 1024;
+pub const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The maximum depth of folders.
 const MAX_DEPTH: usize = 32;
 
 /// The maximum number of links on a path; the usual limit of an operating system.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// The contents that a person trusts: every file of a folder, or one single file, with its bytes.
 ///
@@ -136,9 +136,9 @@ impl Snapshot {
             SnapshotItem::File { bytes, .. } => bytes.len() as u64,
             SnapshotItem::Link(_) => 0,
         };
-        if items.len() > MOST_ITEMS || items.values().map(size).sum::<u64>() > MOST_BYTES {
-            let most = MOST_BYTES / (1024 * 1024);
-            let what = format!("contains more than {MOST_ITEMS} items or more than {most} MB");
+        if items.len() > MAX_ITEMS || items.values().map(size).sum::<u64>() > MAX_BYTES {
+            let most = MAX_BYTES / (1024 * 1024);
+            let what = format!("contains more than {MAX_ITEMS} items or more than {most} MB");
             return Err(TrustError::new(&source, what));
         }
         for path in items.keys() {
@@ -326,10 +326,10 @@ impl SnapshotWalk<'_> {
     fn folder(&mut self, folder: &Folder, at: &Path, depth: usize) -> Result<(), TrustError> {
         // Joining an empty path would add a slash to the end.
         let here = if depth == 0 { self.source.to_owned() } else { self.source.join(at) };
-        let entries = folder.entries_at_most(MOST_ITEMS - self.item_count);
+        let entries = folder.entries_at_most(MAX_ITEMS - self.item_count);
         let entries = entries.map_err(|cause| TrustError::io("read", &here, cause))?;
         let entries = entries.ok_or_else(|| {
-            let what = format!("contains more than {MOST_ITEMS} files and folders");
+            let what = format!("contains more than {MAX_ITEMS} files and folders");
             let hint = "trust covers everything in the folder: move worktrees and caches elsewhere";
             TrustError::new(self.source, what).with_hint(hint)
         })?;
@@ -376,11 +376,11 @@ impl SnapshotWalk<'_> {
         if !metadata.is_file() {
             return Err(cannot(io::Error::other("it was replaced and is not a file any more")));
         }
-        let bytes_left = MOST_BYTES - self.byte_count;
+        let bytes_left = MAX_BYTES - self.byte_count;
         let mut bytes = vec![];
         file.take(bytes_left + 1).read_to_end(&mut bytes).map_err(cannot)?;
         if bytes.len() as u64 > bytes_left {
-            let most = MOST_BYTES / (1024 * 1024);
+            let most = MAX_BYTES / (1024 * 1024);
             let what = format!("contains more than {most} MB");
             return Err(TrustError::new(
                 self.source,
@@ -437,7 +437,7 @@ fn follow(items: &BTreeMap<PathBuf, SnapshotItem>, from: &Path, path: &Path) -> 
         at.push(part);
         if let Some(SnapshotItem::Link(target)) = items.get(&at) {
             links += 1;
-            if links > MOST_LINKS {
+            if links > MAX_LINKS {
                 return Some(at);
             }
             at.pop();

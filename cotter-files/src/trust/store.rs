@@ -33,7 +33,7 @@ use cotter::{
 const VERSION: u64 = 1;
 
 /// The maximum size of the file of records in bytes.
-const MOST_BYTES: u64 = 16 * 1024 * 1024;
+const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The sources that a user trusts on this machine, stored in one folder.
 ///
@@ -247,7 +247,7 @@ impl TrustStore {
         check_owner(&path, &file.metadata().map_err(cannot)?)?;
         check_owner(&folder, &fs::metadata(&folder).map_err(cannot)?)?;
         let mut bytes = vec![];
-        file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(cannot)?;
+        file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(cannot)?;
         parse(&bytes).map_err(|what| {
             TrustError::new(&path, format_args!("{what}, so its records are ignored"))
                 .with_hint("move the file away and trust your folders again")
@@ -340,7 +340,7 @@ fn check_owner(path: &Path, metadata: &fs::Metadata) -> Result<(), TrustError> {
 
 /// Parses the records, or returns a description of the problem.
 fn parse(bytes: &[u8]) -> Result<Records, String> {
-    if bytes.len() as u64 > MOST_BYTES {
+    if bytes.len() as u64 > MAX_BYTES {
         return Err("is too large".into());
     }
     let value: Value =

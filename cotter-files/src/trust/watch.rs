@@ -53,7 +53,7 @@ pub struct FileWatcher {
 }
 
 /// The maximum number of folders that are watched below one target.
-const MOST_FOLDERS: usize = 4096;
+const MAX_FOLDERS: usize = 4096;
 
 /// The contents of a target.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -193,19 +193,19 @@ impl FileWatcher {
     }
 }
 
-/// A folder and its subfolders, nearest first, at most [`MOST_FOLDERS`]. Links are not followed.
+/// A folder and its subfolders, nearest first, at most [`MAX_FOLDERS`]. Links are not followed.
 fn folders_below(target: &Path) -> Vec<PathBuf> {
     let is_folder = target.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
     let mut folders: Vec<_> = is_folder.then(|| target.to_owned()).into_iter().collect();
     let mut next = 0;
-    while let Some(folder) = folders.get(next).filter(|_| folders.len() < MOST_FOLDERS) {
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten().take(MOST_FOLDERS);
+    while let Some(folder) = folders.get(next).filter(|_| folders.len() < MAX_FOLDERS) {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten().take(MAX_FOLDERS);
         let inner = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
         let inner: Vec<_> = inner.map(|entry| entry.path()).collect();
         folders.extend(inner);
         next += 1;
     }
-    folders.truncate(MOST_FOLDERS);
+    folders.truncate(MAX_FOLDERS);
     folders
 }
 

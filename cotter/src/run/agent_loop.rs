@@ -182,6 +182,7 @@ impl RunLoop {
             let mut state = self.step_cx.state();
             (state.add_pending_entries(), state.take_steering())
         };
+        // Only now: triggers of skills search the entries that were just added.
         if !self.step_cx.session().is_view_current(&self.step_cx.view) {
             self.step_cx = self.step_cx.with_newest_view();
         }
@@ -247,12 +248,12 @@ impl RunLoop {
         if self.step_cx.state().has_steering() {
             return Ok(());
         }
-        let gone_on = stalls.continuations;
-        let sent_on = self.continuation_count;
-        let event = || TurnEndEvent { text: reply.text(), gone_on, sent_on };
+        let continued_in_row = stalls.continuations;
+        let continued_in_run = self.continuation_count;
+        let event = || TurnEndEvent { text: reply.text(), continued_in_row, continued_in_run };
         let outcome = self.step_cx.fire_stored::<TurnEnd>(event).await?;
         match outcome.as_ref().and_then(PointOutcome::strictest) {
-            Some((meta, TurnEndVerdict::GoOn(reason))) if gone_on < MAX_CONTINUATIONS => {
+            Some((meta, TurnEndVerdict::GoOn(reason))) if continued_in_row < MAX_CONTINUATIONS => {
                 stalls.continuations += 1;
                 self.continuation_count += 1;
                 self.add_runtime_note(format!(

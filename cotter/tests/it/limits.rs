@@ -283,7 +283,7 @@ async fn turn_end_gate_continues_the_model_at_most_eight_times() {
     let pushy = {
         let diary = diary.clone();
         move |ending: &TurnEndEvent| {
-            diary.add(format!("{} {}", ending.gone_on, ending.text));
+            diary.add(format!("{} {}", ending.continued_in_row, ending.text));
             TurnEndVerdict::GoOn("there is more".into())
         }
     };

@@ -35,10 +35,10 @@ pub(crate) fn test(args: &HooksTestArgs, when: ColorChoice) -> Result<ExitCode, 
     let workspace = paths::find_workspace(None)?;
     // A person who tests a hook that is not trusted would look for an error in it, so skipped sources are
     // reported.
-    for message in setup::trust_sources_for(&workspace, &args.shape).skipped() {
+    for message in setup::trust_sources_for(&workspace, &args.setup_args).skipped() {
         screen::print_notice(&format!("warning: {}", text::show_line(&message)));
     }
-    let agent = setup::build_preview(workspace, &args.shape)?;
+    let agent = setup::build_preview(workspace, &args.setup_args)?;
     let (dry_run, title) = build_dry_run(point, args, &agent)?;
     // The agent moves into the future, so that resident programs are ended while the runtime exists.
     let report = explain::block_on(async move {

@@ -51,6 +51,8 @@ pub(crate) enum QuestionMode {
     OnTerminal,
 }
 
+/// The answerer of a question that no person and no hook answered.
+const NOBODY: &str = "nobody";
 /// The number of characters of a refused call that are shown.
 const CALL_CHARS: usize = 200;
 
@@ -71,8 +73,8 @@ impl RunOutput {
     }
 
     /// Sets the way in which questions are answered.
-    pub(crate) fn set_asks(&mut self, asks: QuestionMode) {
-        self.question_mode = asks;
+    pub(crate) fn set_question_mode(&mut self, mode: QuestionMode) {
+        self.question_mode = mode;
     }
 
     /// Returns the screen of the run, on which questions appear too.
@@ -92,7 +94,7 @@ impl RunOutput {
     /// Prints the model that a run uses, if the person may not expect it.
     pub(crate) fn print_model(&mut self, model: &str) {
         let label = self.style.muted("model:");
-        self.note(&label, model);
+        self.print_labelled(&label, model);
     }
 
     /// Writes the event for the opening of a session, which comes before any run.
@@ -144,7 +146,7 @@ impl RunOutput {
                     cancel.cancel();
                 }
             }
-            Format::Text => self.print_side_event(&event.kind),
+            Format::Text => self.print_notable_event(&event.kind),
         }
     }
 
@@ -159,7 +161,7 @@ impl RunOutput {
     }
 
     /// Prints the events that a person should know besides the answer.
-    fn print_side_event(&mut self, kind: &EventKind) {
+    fn print_notable_event(&mut self, kind: &EventKind) {
         match kind {
             EventKind::PermissionRequest { question }
                 if self.question_mode != QuestionMode::OnTerminal =>
@@ -183,7 +185,7 @@ impl RunOutput {
             }
             EventKind::ToolRefused { call_id, name, by, reason } => {
                 let label = self.style.warning("refused:");
-                let asked = self.open_questions.remove(call_id).filter(|_| by == "nobody");
+                let asked = self.open_questions.remove(call_id).filter(|_| by == NOBODY);
                 let hint = match (&asked, self.question_mode) {
                     (Some(_), QuestionMode::Unwanted) => "; `--ask` asks you on the terminal",
                     _ => "",
@@ -191,9 +193,9 @@ impl RunOutput {
                 let (call, by) =
                     asked.unwrap_or_else(|| (name.to_string(), self.name_with_origin(by)));
                 let call = text::clip(&call, CALL_CHARS);
-                // The reason already names the rule, zone or mode.
+                // Empty if no hook asked: the reason then names the rule, zone or mode.
                 let by = if by.is_empty() { by } else { format!(" ({by})") };
-                self.note(&label, &format!("{call}: {reason}{by}{hint}"));
+                self.print_labelled(&label, &format!("{call}: {reason}{by}{hint}"));
             }
             EventKind::Retry { kind, wait_ms, model, .. } => {
                 let label = self.style.warning("retry:");
@@ -201,7 +203,7 @@ impl RunOutput {
                     Some(model) => format!("{model} is used instead"),
                     None => format!("again in {}", duration(*wait_ms)),
                 };
-                self.note(&label, &format!("the model failed ({kind}); {next}"));
+                self.print_labelled(&label, &format!("the model failed ({kind}); {next}"));
             }
             EventKind::ToolCall { name, input, .. } => {
                 self.spinner.set_activity(&format!("{name} {input}"))
@@ -214,7 +216,7 @@ impl RunOutput {
     }
 
     /// Prints a labelled text on a line of its own.
-    fn note(&mut self, label: &str, text: &str) {
+    fn print_labelled(&mut self, label: &str, text: &str) {
         self.screen.print_line(format!("{label} {}", text::show_line(text)));
     }
 }

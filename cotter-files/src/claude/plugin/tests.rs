@@ -222,7 +222,7 @@ fn b3_unreadable_hook_files_in_a_plugin_folder_break_the_plugin() {
     };
     fs::write(plugin("bytes").join("hooks/hooks.json"), b"{\"hooks\": {}, \"a\": \"\xff\"}")
         .unwrap();
-    let long = format!("{GATE}{}", " ".repeat(MOST_BYTES));
+    let long = format!("{GATE}{}", " ".repeat(MAX_BYTES));
     fs::write(plugin("long").join("hooks/hooks.json"), long).unwrap();
     fs::create_dir(plugin("folder").join("hooks/hooks.json")).unwrap();
     symlink("../none.json", plugin("nowhere").join("hooks/hooks.json")).unwrap();
@@ -538,7 +538,7 @@ fn b3_misspelled_or_misplaced_gate_in_a_hook_file_is_an_error() {
 /// Events without `hooks` around them, in a text of the maximum length.
 fn padded(gate: &str) -> String {
     let text = |about: &str| format!(r#"{{"PreToolUse": {gate}, "about": "{about}"}}"#);
-    text(&"x".repeat(MOST_BYTES - text("").len()))
+    text(&"x".repeat(MAX_BYTES - text("").len()))
 }
 
 #[test]

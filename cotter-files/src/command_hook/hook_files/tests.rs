@@ -307,7 +307,7 @@ fn s6_hostile_hook_files_are_rejected() {
         (1..20).map(|n| format!("a{n}: &a{n} [*a{0}, *a{0}, *a{0}]\n", n - 1)).collect();
     let bomb = format!("id: a\nphase: pre\na0: &a0 x\n{bomb}");
     let deep = format!("id: a\nphase: pre\ntools: {}\n", "[".repeat(10_000));
-    let long = format!("id: a\nphase: pre\n# {}\n", "x".repeat(MOST_BYTES));
+    let long = format!("id: a\nphase: pre\n# {}\n", "x".repeat(MAX_BYTES));
     for (text, expected) in [
         (
             bomb,

@@ -20,7 +20,7 @@ pub(crate) fn register(registry: &mut Registry) {
 
 fn system_directories(call: &ToolPreEvent, _: &Cx) -> Verdict {
     match call.facts.writes.iter().find(|path| is_system(path)) {
-        Some(path) => Verdict::block(format!("{} is a system path", path.display())),
+        Some(path) => Verdict::block(format!("{} is in a system directory", path.display())),
         None => Verdict::Pass,
     }
 }

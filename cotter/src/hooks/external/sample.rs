@@ -256,7 +256,7 @@ impl SampleEvent for SubagentEnd {
 
 impl SampleEvent for TurnEnd {
     fn make(source: &SampleSource<'_>) -> TurnEndEvent {
-        TurnEndEvent { text: source.result.to_owned(), gone_on: 0, sent_on: 0 }
+        TurnEndEvent { text: source.result.to_owned(), continued_in_row: 0, continued_in_run: 0 }
     }
 }
 

@@ -19,10 +19,11 @@ pub struct TurnEndEvent {
     /// The text of the last reply.
     pub text: String,
     /// The number of times in a row that a hook made the model continue.
-    pub gone_on: u32,
+    #[serde(rename = "goneOn")]
+    pub continued_in_row: u32,
     /// The number of times in this run that a gate made the model continue, with or without calls in between.
     #[serde(skip)]
-    pub sent_on: u32,
+    pub continued_in_run: u32,
 }
 
 /// The verdict of a gate at `turn.end`. A gate that fails lets the model stop.

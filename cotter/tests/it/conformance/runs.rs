@@ -158,7 +158,7 @@ pub(super) async fn points_fire_in_the_order_of_a_turn() {
 
 /// Continues the run once, for this reason.
 fn once(reason: &'static str) -> impl Fn(&TurnEndEvent) -> TurnEndVerdict {
-    move |ending: &TurnEndEvent| match ending.gone_on {
+    move |ending: &TurnEndEvent| match ending.continued_in_row {
         0 => TurnEndVerdict::GoOn(reason.into()),
         _ => TurnEndVerdict::Stop,
     }
