@@ -64,45 +64,45 @@ fn main() -> ExitCode {
     done.unwrap_or_else(|failure| failure.report(Style::on_stderr(style)))
 }
 
-fn run_command(command: Command, style: ColorChoice) -> Result<ExitCode, CliError> {
+fn run_command(command: Command, color: ColorChoice) -> Result<ExitCode, CliError> {
     use commands::{check, hooks, ledger, mcp, models, names, permissions, sessions, skills};
-    let check = |kind, args: CheckArgs| check::files(kind, &args.path, args.json, style);
+    let check = |kind, args: CheckArgs| check::files(kind, &args.path, args.json, color);
     match command {
-        Command::Run(args) => commands::run::run(*args, style),
+        Command::Run(args) => commands::run::run(*args, color),
         Command::Skills(verb) => match verb {
-            SkillsVerb::List(args) => skills::list(args.json, style),
-            SkillsVerb::Show { name, json } => skills::show(&name, json, style),
-            SkillsVerb::Match { task, json } => skills::matching(&task, json, style),
+            SkillsVerb::List(args) => skills::list(args.json, color),
+            SkillsVerb::Show { name, json } => skills::show(&name, json, color),
+            SkillsVerb::Match { task, json } => skills::matching(&task, json, color),
             SkillsVerb::Check(args) => check(FileKind::Skills, args),
         },
         Command::Hooks(verb) => match verb {
-            HooksVerb::List { json, setup_args } => hooks::list(json, &setup_args, style),
-            HooksVerb::Log(args) => hooks::log::log(&args, style),
-            HooksVerb::Test(args) => hooks::test::test(&args, style),
+            HooksVerb::List { json, setup_args } => hooks::list(json, &setup_args, color),
+            HooksVerb::Log(args) => hooks::log::log(&args, color),
+            HooksVerb::Test(args) => hooks::test::test(&args, color),
             HooksVerb::Check(args) => check(FileKind::Hooks, args),
         },
         Command::Commands(CommandsVerb::List(args)) => {
-            names::list(NameKind::Command, args.json, style)
+            names::list(NameKind::Command, args.json, color)
         }
         Command::Commands(CommandsVerb::Check(args)) => check(FileKind::Commands, args),
         Command::Agents(AgentsVerb::List(args)) => {
-            names::list(NameKind::Subagent, args.json, style)
+            names::list(NameKind::Subagent, args.json, color)
         }
         Command::Agents(AgentsVerb::Check(args)) => check(FileKind::Agents, args),
-        Command::Models(ModelsVerb::List(args)) => models::list(args.json, style),
-        Command::Spaces(verb) => commands::spaces::run(verb, style),
-        Command::Doctor { json } => commands::doctor::doctor(json, style),
-        Command::Explain(args) => commands::explain::explain(&args, style),
-        Command::Mcp(McpVerb::List(args)) => mcp::list(args.json, style),
+        Command::Models(ModelsVerb::List(args)) => models::list(args.json, color),
+        Command::Spaces(verb) => commands::spaces::run(verb, color),
+        Command::Doctor { json } => commands::doctor::doctor(json, color),
+        Command::Explain(args) => commands::explain::explain(&args, color),
+        Command::Mcp(McpVerb::List(args)) => mcp::list(args.json, color),
         Command::Mcp(McpVerb::Accept { server, digest }) => mcp::accept(&server, digest.as_deref()),
-        Command::Permissions(PermissionsVerb::List(args)) => permissions::list(args.json, style),
+        Command::Permissions(PermissionsVerb::List(args)) => permissions::list(args.json, color),
         Command::Permissions(PermissionsVerb::Revoke { rule }) => permissions::revoke(&rule),
         Command::Init { folder } => commands::init::init(folder.as_deref()),
         Command::Schema { name } => commands::schema::schema(name.as_deref()),
-        Command::Trust(args) => commands::trust::run(&args, style),
+        Command::Trust(args) => commands::trust::run(&args, color),
         Command::Untrust { path } => commands::trust::untrust(path.as_deref()),
         Command::Sessions(SessionsVerb::List(args)) => sessions::list(args.json),
-        Command::Sessions(SessionsVerb::Show { id, json }) => sessions::show(&id, json, style),
+        Command::Sessions(SessionsVerb::Show { id, json }) => sessions::show(&id, json, color),
         Command::Ledger { id, verb: None } => ledger::show(id.as_deref()),
         Command::Ledger { id, verb: Some(LedgerVerb::Verify { head }) } => {
             ledger::verify(id.as_deref(), head.as_deref())

@@ -58,13 +58,13 @@ pub(crate) type SaveRules = fn(&[String]) -> Result<PathBuf, CliError>;
 
 impl Terminal {
     /// Opens the terminal of this process. Fails if there is none. Must be called inside the runtime.
-    pub(crate) fn open(when: ColorChoice, screen: Screen) -> io::Result<Self> {
+    pub(crate) fn open(color: ColorChoice, screen: Screen) -> io::Result<Self> {
         let open = || OpenOptions::new().read(true).write(true).open("/dev/tty");
         let (tty, keys) = (open()?, open()?);
         tcgetattr(&tty)?;
         rustix::io::ioctl_fionbio(&keys, true)?;
         let keys = Receiver::from_file_unchecked(keys)?;
-        let (style, turn) = (Style::on_stderr(when), Mutex::default());
+        let (style, turn) = (Style::on_stderr(color), Mutex::default());
         Ok(Terminal { style, tty, keys, turn, screen, save_rules: None })
     }
 

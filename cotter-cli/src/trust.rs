@@ -152,10 +152,10 @@ pub(crate) async fn resolve_trust(
     workspace: &Workspace,
     spaces: &[PathBuf],
     args: &TrustArgs,
-    when: ColorChoice,
+    color: ColorChoice,
 ) -> Result<TrustSources, CliError> {
     let store = store(workspace.project());
-    let mut prompt = TrustPrompt { args, when, terminal: None, unused_hashes: args.hashes() };
+    let mut prompt = TrustPrompt { args, color, terminal: None, unused_hashes: args.hashes() };
     let sources = prompt.settle_all(possible_sources(workspace), &store).await?;
     let of_spaces = prompt.settle_all(spaces.to_vec(), &store).await?;
     check(&sources, &of_spaces, &prompt.unused_hashes, args)?;
@@ -248,7 +248,7 @@ fn is_there(source: &Path) -> bool {
 /// The options for trust, and the terminal once the person was asked.
 struct TrustPrompt<'a> {
     args: &'a TrustArgs,
-    when: ColorChoice,
+    color: ColorChoice,
     terminal: Option<Terminal>,
     /// Hashes from the command line that no source has had so far.
     unused_hashes: Vec<Hash>,
@@ -288,7 +288,7 @@ impl TrustPrompt<'_> {
             state if self.args.asks() => {
                 let terminal = match self.terminal.take() {
                     Some(terminal) => terminal,
-                    None => open_terminal(self.when)?,
+                    None => open_terminal(self.color)?,
                 };
                 let terminal = self.terminal.insert(terminal);
                 ask(store, snapshot, state, Grants::default(), terminal).await
@@ -382,8 +382,8 @@ pub(crate) async fn confirm(
 }
 
 /// Opens the terminal on which trust is asked for. Only a person can give trust.
-pub(crate) fn open_terminal(when: ColorChoice) -> Result<Terminal, CliError> {
-    Terminal::open(when, Screen::default()).map_err(|cause: io::Error| {
+pub(crate) fn open_terminal(color: ColorChoice) -> Result<Terminal, CliError> {
+    Terminal::open(color, Screen::default()).map_err(|cause: io::Error| {
         CliError::refused("there is no terminal to ask on, and only a person can give trust")
             .with_cause(cause)
             .with_hint(

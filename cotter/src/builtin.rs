@@ -41,5 +41,5 @@ pub(crate) fn register(registry: &mut Registry) {
     gates::own_files::register(registry);
     gates::protected_paths::register(registry);
     gates::doubts::register(registry);
-    gates::secrets::register(registry);
+    gates::secret_then_network::register(registry);
 }

@@ -29,7 +29,7 @@ pub(crate) fn files(
     kind: FileKind,
     path: &Path,
     json: bool,
-    when: ColorChoice,
+    color: ColorChoice,
 ) -> Result<ExitCode, CliError> {
     if let Err(cause) = path.symlink_metadata() {
         let failure = CliError::new(format!("cannot check {}", show_path(path))).with_cause(cause);
@@ -49,7 +49,7 @@ pub(crate) fn files(
         let profiles = checked.iter_mut().filter(|file| is_profile(file));
         profiles.for_each(|file| add_start_diagnostics(file, &mut start, &known));
     }
-    let style = Style::on_stdout(when);
+    let style = Style::on_stdout(color);
     let row = |file: &CheckedFile| {
         if json { json_row(file) } else { text_rows(file, style) }
     };

@@ -108,7 +108,7 @@ impl DoctorRow {
 }
 
 /// `cotter doctor`.
-pub(crate) fn doctor(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
+pub(crate) fn doctor(json: bool, color: ColorChoice) -> Result<ExitCode, CliError> {
     let workspace = paths::find_workspace(None)?;
     let trust_sources = trust::scan_trust(&workspace);
     let preview = setup::preview_agent(workspace.clone(), &SetupArgs::default());
@@ -119,7 +119,7 @@ pub(crate) fn doctor(json: bool, when: ColorChoice) -> Result<ExitCode, CliError
     let broken = rows().filter(|row| row.state == RowState::Broken).count();
     let out = match json {
         true => in_json(&sections, broken),
-        false => in_text(&sections, Page::on_stdout(when)),
+        false => in_text(&sections, Page::on_stdout(color)),
     };
     let exit_code = print_stdout(&redactor().redact(&out));
     Ok(if broken > 0 { ExitCode::FAILURE } else { exit_code })

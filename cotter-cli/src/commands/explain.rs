@@ -37,13 +37,13 @@ pub(crate) const HOOKS_ENDED: &str = "the hooks were stopped";
 const LINE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// `cotter explain`.
-pub(crate) fn explain(args: &ExplainArgs, when: ColorChoice) -> Result<ExitCode, CliError> {
+pub(crate) fn explain(args: &ExplainArgs, color: ColorChoice) -> Result<ExitCode, CliError> {
     let (hooks, setup_args) = (args.hook_mode(), &args.setup_args);
     match (&args.batch, &args.tool) {
         (Some(file), _) => explain_batch(file, hooks, setup_args),
         (None, tool) => {
             let call = (tool.as_deref().unwrap_or_default(), args.input.as_deref());
-            explain_one(call, hooks, setup_args, args.json, when)
+            explain_one(call, hooks, setup_args, args.json, color)
         }
     }
 }
@@ -54,7 +54,7 @@ fn explain_one(
     hooks: HookMode,
     setup_args: &SetupArgs,
     json: bool,
-    when: ColorChoice,
+    color: ColorChoice,
 ) -> Result<ExitCode, CliError> {
     let agent = setup::build_preview(paths::find_workspace(None)?, setup_args)?;
     if claude_name_hint(&agent.tools(), tool).is_some() {
@@ -67,7 +67,7 @@ fn explain_one(
     })??;
     let shown = match json {
         true => json_line(&explained) + "\n",
-        false => text_of(tool, &input, &explained, Style::on_stdout(when)),
+        false => text_of(tool, &input, &explained, Style::on_stdout(color)),
     };
     let exit_code = print_stdout(&shown);
     Ok(if explained.verdict == "pass" { exit_code } else { ExitCode::from(NOT_PASSED) })

@@ -28,7 +28,7 @@ use crate::{
 pub(crate) fn list(
     json: bool,
     setup_args: &SetupArgs,
-    when: ColorChoice,
+    color: ColorChoice,
 ) -> Result<ExitCode, CliError> {
     let (agent, files) = setup::build_preview_with_files(paths::find_workspace(None)?, setup_args)?;
     let mut hooks = joined(agent.hooks());
@@ -41,7 +41,7 @@ pub(crate) fn list(
     // Hooks from files come first, because they are what a person looks for.
     hooks.sort_by_key(|hook| matches!(hook.owner.origin, Origin::Kernel | Origin::Embedder));
     let rows: Vec<_> = hooks.iter().map(text_row).collect();
-    Ok(print_stdout(&Page::on_stdout(when).rows(&rows)))
+    Ok(print_stdout(&Page::on_stdout(color).rows(&rows)))
 }
 
 /// A hook with all its powers. A hook that may transform a call is also a gate on the changes of others.

@@ -20,12 +20,12 @@ use crate::{
 };
 
 /// `cotter mcp list`.
-pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
+pub(crate) fn list(json: bool, color: ColorChoice) -> Result<ExitCode, CliError> {
     let workspace = paths::find_workspace(None)?;
     let servers = SettingsFiles::load(None, &workspace, &crate::trust::scan_trust(&workspace))?
         .servers(&[], &workspace)?;
     let (_, pins) = load()?;
-    let style = Style::on_stdout(when);
+    let style = Style::on_stdout(color);
     let mut out = String::new();
     for server in servers.iter() {
         let pinned = pins.servers.get(server.name().as_str());

@@ -38,7 +38,7 @@ struct ModelTable {
 }
 
 /// `cotter models list`.
-pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
+pub(crate) fn list(json: bool, color: ColorChoice) -> Result<ExitCode, CliError> {
     let workspace = paths::find_workspace(None)?;
     let files = crate::settings::SettingsFiles::load(
         None,
@@ -53,7 +53,7 @@ pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> 
     let served = runtime.block_on(provider_set.served_locally());
     runtime.shutdown_background();
     let listing = ModelTable::new(&provider_set, &values, served);
-    Ok(print_stdout(&if json { listing.json() } else { listing.text(Style::on_stdout(when)) }))
+    Ok(print_stdout(&if json { listing.json() } else { listing.text(Style::on_stdout(color)) }))
 }
 
 impl ModelTable {

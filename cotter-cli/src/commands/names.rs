@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// `cotter commands list` and `cotter agents list`.
-pub(crate) fn list(kind: NameKind, json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
+pub(crate) fn list(kind: NameKind, json: bool, color: ColorChoice) -> Result<ExitCode, CliError> {
     let workspace = paths::find_workspace(None)?;
     let names = setup::build_preview(workspace.clone(), &SetupArgs::default())?.names(kind);
     let profiles = match kind {
@@ -39,7 +39,7 @@ pub(crate) fn list(kind: NameKind, json: bool, when: ColorChoice) -> Result<Exit
     let mark = if kind == NameKind::Subagent { '@' } else { '/' };
     let rows = names.iter().map(|info| text_row(info, mark));
     let rows: Vec<_> = rows.chain(profiles.iter().map(profile_row)).collect();
-    Ok(print_stdout(&Page::on_stdout(when).rows(&rows)))
+    Ok(print_stdout(&Page::on_stdout(color).rows(&rows)))
 }
 
 /// Renders the row of a profile. The model cannot call a profile; `--agent` runs it.

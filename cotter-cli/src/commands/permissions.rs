@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// `cotter permissions list`.
-pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
+pub(crate) fn list(json: bool, color: ColorChoice) -> Result<ExitCode, CliError> {
     let workspace = paths::find_workspace(None)?;
     let files = SettingsFiles::load(None, &workspace, &crate::trust::scan_trust(&workspace))?;
     let rules = files.rules();
@@ -33,7 +33,7 @@ pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> 
         return Ok(print_stdout(&rules.iter().map(|rule| row(rule) + "\n").collect::<String>()));
     }
     let agent = setup::build_preview(workspace, &SetupArgs::default())?;
-    let page = Page::on_stdout(when);
+    let page = Page::on_stdout(color);
     let style = page.style;
     let policy = agent.policy();
     let mut out = format!(

@@ -32,7 +32,7 @@ pub(crate) fn list(json: bool) -> Result<ExitCode, CliError> {
 }
 
 /// `cotter sessions show`.
-pub(crate) fn show(typed: &str, json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
+pub(crate) fn show(typed: &str, json: bool, color: ColorChoice) -> Result<ExitCode, CliError> {
     let sessions = Sessions::open()?;
     let id = sessions.find(typed)?;
     let (_, loaded) = sessions.read(&id)?;
@@ -43,7 +43,7 @@ pub(crate) fn show(typed: &str, json: bool, when: ColorChoice) -> Result<ExitCod
             |entry: &Entry| redactor.redact(&entry.to_json().to_string()).into_owned() + "\n";
         return Ok(print_stdout(&path.iter().map(|entry| line(entry)).collect::<String>()));
     }
-    let style = Style::on_stdout(when);
+    let style = Style::on_stdout(color);
     let mut out = String::new();
     for entry in &path {
         let Some(row) = render_entry(entry) else { continue };
@@ -56,7 +56,7 @@ pub(crate) fn show(typed: &str, json: bool, when: ColorChoice) -> Result<ExitCod
         };
     }
     for diagnostic in &loaded.diagnostics {
-        Style::on_stderr(when).warn(&format!("line {diagnostic}"));
+        Style::on_stderr(color).warn(&format!("line {diagnostic}"));
     }
     Ok(print_stdout(&out))
 }

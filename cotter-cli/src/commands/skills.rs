@@ -29,7 +29,7 @@ fn agent() -> Result<Agent, CliError> {
 }
 
 /// `cotter skills list`.
-pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
+pub(crate) fn list(json: bool, color: ColorChoice) -> Result<ExitCode, CliError> {
     let skills = agent()?.skills();
     if json {
         return Ok(print_stdout(
@@ -40,11 +40,11 @@ pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> 
         let SkillInfo { name, description, owner, shadowed_by, .. } = skill;
         named_row(&format!("/{name}"), description, owner, shadowed_by.as_ref())
     };
-    Ok(print_stdout(&Page::on_stdout(when).rows(&skills.iter().map(row).collect::<Vec<_>>())))
+    Ok(print_stdout(&Page::on_stdout(color).rows(&skills.iter().map(row).collect::<Vec<_>>())))
 }
 
 /// `cotter skills show NAME`.
-pub(crate) fn show(name: &str, json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
+pub(crate) fn show(name: &str, json: bool, color: ColorChoice) -> Result<ExitCode, CliError> {
     let agent = agent()?;
     let typed = name.strip_prefix('/').unwrap_or(name);
     let Some(skill) = agent.skill(typed) else {
@@ -62,7 +62,7 @@ pub(crate) fn show(name: &str, json: bool, when: ColorChoice) -> Result<ExitCode
         row["text"] = text.into();
         return Ok(print_stdout(&format!("{row}\n")));
     }
-    let style = Style::on_stdout(when);
+    let style = Style::on_stdout(color);
     let mut shown = format!("{}\n", style.strong(&format!("/{}", skill.name)));
     let mut add_line = |key: &str, value: String| {
         if !value.is_empty() {
@@ -87,10 +87,10 @@ pub(crate) fn show(name: &str, json: bool, when: ColorChoice) -> Result<ExitCode
 }
 
 /// `cotter skills match TEXT`.
-pub(crate) fn matching(task: &str, json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
+pub(crate) fn matching(task: &str, json: bool, color: ColorChoice) -> Result<ExitCode, CliError> {
     let agent = agent()?;
     let all = agent.match_skills(task);
-    let style = Style::on_stdout(when);
+    let style = Style::on_stdout(color);
     let line = |skill_match: &SkillMatch| {
         let name = &skill_match.skill.name;
         let why = why(skill_match, agent.id());

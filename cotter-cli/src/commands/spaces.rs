@@ -34,14 +34,14 @@ use crate::{
 };
 
 /// Runs the command.
-pub(crate) fn run(verb: SpacesVerb, when: ColorChoice) -> Result<ExitCode, CliError> {
+pub(crate) fn run(verb: SpacesVerb, color: ColorChoice) -> Result<ExitCode, CliError> {
     match verb {
-        SpacesVerb::Add { source, rev, rewrite } => add(&source, rev, rewrite, when),
-        SpacesVerb::Update { id, rewrite } => update(id.as_deref(), rewrite, when),
+        SpacesVerb::Add { source, rev, rewrite } => add(&source, rev, rewrite, color),
+        SpacesVerb::Update { id, rewrite } => update(id.as_deref(), rewrite, color),
         SpacesVerb::Remove { id } => remove(&id),
-        SpacesVerb::List(args) => list(args.json, when),
+        SpacesVerb::List(args) => list(args.json, color),
         SpacesVerb::New { id } => new(&id),
-        SpacesVerb::Check(args) => check::files(FileKind::Spaces, &args.path, args.json, when),
+        SpacesVerb::Check(args) => check::files(FileKind::Spaces, &args.path, args.json, color),
     }
 }
 
@@ -131,7 +131,7 @@ fn add(
     source: &str,
     rev: Option<String>,
     rewrite: bool,
-    when: ColorChoice,
+    color: ColorChoice,
 ) -> Result<ExitCode, CliError> {
     let from = SpaceSource::parse(source)?;
     let space_store = SpaceStore::open()?;
@@ -161,7 +161,8 @@ fn add(
     };
     let snapshot = snapshot.at(&folder)?;
     let store = trust::store(paths::find_workspace(None)?.project())?;
-    let answer = ask(&snapshot, &from.describe(copied.revision.as_deref()), &store, rewrite, when)?;
+    let answer =
+        ask(&snapshot, &from.describe(copied.revision.as_deref()), &store, rewrite, color)?;
     if answer == TrustAnswer::No {
         return Err(CliError::refused("the answer was no: nothing was added"));
     }
@@ -195,7 +196,7 @@ fn ask(
     from: &str,
     store: &TrustStore,
     rewrite: bool,
-    when: ColorChoice,
+    color: ColorChoice,
 ) -> Result<TrustAnswer, CliError> {
     let state = store.state(snapshot);
     if matches!(&state, TrustState::Trusted { grants, .. } if grants.rewrite >= rewrite) {
@@ -208,7 +209,7 @@ fn ask(
     let runtime =
         runtime.map_err(|cause| CliError::new("cannot start the runtime").with_cause(cause))?;
     Ok(runtime.block_on(async {
-        let Ok(terminal) = Terminal::open(when, Screen::default()) else {
+        let Ok(terminal) = Terminal::open(color, Screen::default()) else {
             return TrustAnswer::NotAsked;
         };
         match trust::confirm(&shown, snapshot, grants, &terminal).await {
@@ -270,7 +271,7 @@ fn id_of(snapshot: &Snapshot) -> String {
     snapshot.source().file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-fn update(id: Option<&str>, rewrite: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
+fn update(id: Option<&str>, rewrite: bool, color: ColorChoice) -> Result<ExitCode, CliError> {
     let space_store = SpaceStore::open()?;
     let mut entries = space_store.entries()?;
     if let Some(id) = id {
@@ -286,7 +287,7 @@ fn update(id: Option<&str>, rewrite: bool, when: ColorChoice) -> Result<ExitCode
     let mut failed = None;
     for entry in entries {
         let id = entry.id.clone();
-        let failure = match update_one(&space_store, entry, rewrite, when) {
+        let failure = match update_one(&space_store, entry, rewrite, color) {
             Ok(UpdateReport { text, open_error }) => {
                 print_stdout(&text);
                 open_error
@@ -296,7 +297,7 @@ fn update(id: Option<&str>, rewrite: bool, when: ColorChoice) -> Result<ExitCode
         if let Some(failure) = failure
             && let Some(before) = failed.replace(failure)
         {
-            before.report(Style::on_stderr(when));
+            before.report(Style::on_stderr(color));
         }
     }
     failed.map_or(Ok(ExitCode::SUCCESS), Err)
@@ -322,7 +323,7 @@ fn update_one(
     space_store: &SpaceStore,
     entry: SpaceRecord,
     rewrite: bool,
-    when: ColorChoice,
+    color: ColorChoice,
 ) -> Result<UpdateReport, CliError> {
     let SpaceRecord { id, .. } = &entry;
     let folder = space_store.space_folder(id);
@@ -358,7 +359,7 @@ fn update_one(
         )));
     }
     let store = trust::store(paths::find_workspace(None)?.project())?;
-    let answer = ask(&snapshot, &origin, &store, rewrite, when)?;
+    let answer = ask(&snapshot, &origin, &store, rewrite, color)?;
     match (&answer, store.state(&snapshot)) {
         (TrustAnswer::No, _) => {
             return unchanged(format!("space `{id}` is unchanged: the answer was no\n"));
@@ -398,14 +399,14 @@ fn remove(id: &str) -> Result<ExitCode, CliError> {
     Ok(print_stdout(&format!("space `{id}` is removed{more}\n")))
 }
 
-fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
+fn list(json: bool, color: ColorChoice) -> Result<ExitCode, CliError> {
     let here = paths::find_workspace(None)?;
     let all = Spaces::new(&here, &SetupArgs::default(), &[]).all(&trust::scan_trust(&here));
     let entries = paths::spaces_lock_file()
         .map(|file| store::entries(&file))
         .transpose()?
         .unwrap_or_default();
-    let style = Style::on_stdout(when);
+    let style = Style::on_stdout(color);
     let rows = all.iter().map(|location| {
         let entry =
             entries.iter().find(|entry| !location.of_project && entry.id == location.id.as_str());

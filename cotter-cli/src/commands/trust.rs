@@ -25,12 +25,12 @@ use crate::{
 };
 
 /// `cotter trust`.
-pub(crate) fn run(args: &TrustCommandArgs, when: ColorChoice) -> Result<ExitCode, CliError> {
+pub(crate) fn run(args: &TrustCommandArgs, color: ColorChoice) -> Result<ExitCode, CliError> {
     let path = args.path.as_deref();
     match (args.list, args.print || args.show) {
-        (true, _) => list(args.json, when),
+        (true, _) => list(args.json, color),
         (_, true) => print(path, args.show),
-        _ => trust(path, args.rewrite, when),
+        _ => trust(path, args.rewrite, color),
     }
 }
 
@@ -58,7 +58,7 @@ fn print(path: Option<&Path>, with_texts: bool) -> Result<ExitCode, CliError> {
 }
 
 /// `cotter trust [PATH] [--rewrite]`: shows everything and asks.
-fn trust(path: Option<&Path>, rewrite: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
+fn trust(path: Option<&Path>, rewrite: bool, color: ColorChoice) -> Result<ExitCode, CliError> {
     let named = TrustTargets::find(path, trust::sources)?;
     let store = trust::store(&named.project)?;
     let snapshots = named.snapshots()?;
@@ -68,16 +68,16 @@ fn trust(path: Option<&Path>, rewrite: bool, when: ColorChoice) -> Result<ExitCo
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
         runtime.map_err(|cause| CliError::new("cannot start the runtime").with_cause(cause))?;
-    runtime.block_on(ask_each(&store, &snapshots, Grants::default().with_rewrite(rewrite), when))
+    runtime.block_on(ask_each(&store, &snapshots, Grants::default().with_rewrite(rewrite), color))
 }
 
 async fn ask_each(
     store: &TrustStore,
     snapshots: &[Snapshot],
     grants: Grants,
-    when: ColorChoice,
+    color: ColorChoice,
 ) -> Result<ExitCode, CliError> {
-    let terminal = trust::open_terminal(when)?;
+    let terminal = trust::open_terminal(color)?;
     let mut refused = 0;
     for snapshot in snapshots {
         let source = show_path(snapshot.source());
@@ -103,10 +103,10 @@ async fn ask_each(
 }
 
 /// `cotter trust --list`.
-fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
+fn list(json: bool, color: ColorChoice) -> Result<ExitCode, CliError> {
     let here = paths::find_workspace(None)?;
     let records = trust::store(here.project())?.list()?;
-    let style = Style::on_stdout(when);
+    let style = Style::on_stdout(color);
     let row = |record: &TrustRecord| {
         let TrustRecord { source, hash, grants, at, .. } = record;
         let (source, rewrite, at) = (show_path(source), grants.rewrite, at.to_string());

@@ -26,7 +26,7 @@ pub(crate) fn home_folder(workspace: &Workspace) -> HomeFolder<'_> {
 pub(crate) async fn ask_home(
     workspace: &Workspace,
     args: &RunArgs,
-    style: ColorChoice,
+    color: ColorChoice,
 ) -> Result<Option<String>, CliError> {
     let found = home_folder(workspace).found_folders();
     let Some(path) =
@@ -41,7 +41,7 @@ pub(crate) async fn ask_home(
     }
     let shown: Vec<_> = found.iter().map(|path| crate::trust::show_path(path)).collect();
     let shown = shown.join(" and ");
-    let terminal = args.ask.then(|| Terminal::open(style, Screen::default()).ok()).flatten();
+    let terminal = args.ask.then(|| Terminal::open(color, Screen::default()).ok()).flatten();
     let Some(terminal) = terminal else { return Ok(notice_without_terminal(&shown)) };
     let (table, details) = match ClaudeSummary::read(workspace) {
         Ok(summary) => (summary.table(), summary.details()),

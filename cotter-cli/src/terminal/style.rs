@@ -27,16 +27,16 @@ pub(crate) struct Style {
 }
 
 impl Style {
-    pub(crate) fn on_stdout(when: ColorChoice) -> Self {
-        Style::on(when, || io::stdout().is_terminal())
+    pub(crate) fn on_stdout(color: ColorChoice) -> Self {
+        Style::on(color, || io::stdout().is_terminal())
     }
 
-    pub(crate) fn on_stderr(when: ColorChoice) -> Self {
-        Style::on(when, || io::stderr().is_terminal())
+    pub(crate) fn on_stderr(color: ColorChoice) -> Self {
+        Style::on(color, || io::stderr().is_terminal())
     }
 
-    fn on(when: ColorChoice, terminal: impl FnOnce() -> bool) -> Self {
-        let colour = match when {
+    fn on(color: ColorChoice, terminal: impl FnOnce() -> bool) -> Self {
+        let colour = match color {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
             ColorChoice::Auto => {

@@ -51,11 +51,11 @@ pub(crate) struct Page {
 
 impl Page {
     /// Returns standard output with the width of its terminal. Without a terminal, `COLUMNS` gives the width.
-    pub(crate) fn on_stdout(when: ColorChoice) -> Self {
+    pub(crate) fn on_stdout(color: ColorChoice) -> Self {
         let of_terminal = tcgetwinsize(io::stdout()).ok().map(|size| usize::from(size.ws_col));
         let from_variable = || env::var("COLUMNS").ok()?.parse().ok();
         let width = of_terminal.or_else(from_variable).filter(|width| *width > MIN_LAST_WIDTH);
-        Page { style: Style::on_stdout(when), width }
+        Page { style: Style::on_stdout(color), width }
     }
 
     /// Renders rows. Each column is as wide as its widest cell; the last cell is a text of several spans.

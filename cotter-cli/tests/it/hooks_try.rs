@@ -607,7 +607,7 @@ const LOGGED: &str = r#"
 "#;
 
 fn logged() -> World {
-    let world = world("").with_data_home();
+    let world = world("");
     world.settings(&format!("{{\"disable\": [\"off\"], \"hooks\": {{{LOGGED}}}}}"));
     world
 }

@@ -7,7 +7,7 @@ use expect_test::expect;
 use crate::support::World;
 
 fn world() -> World {
-    let world = World::new().with_data_home();
+    let world = World::new();
     world.settings(
         r#"{"model": "rehearsal", "permissions": {"ask": ["read(./src)"], "deny": ["read(./a.txt)"]}}"#,
     );

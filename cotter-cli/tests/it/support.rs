@@ -20,6 +20,12 @@ pub(crate) struct World {
     env: Vec<(String, String)>,
 }
 
+impl Drop for World {
+    fn drop(&mut self) {
+        cotter_test::make_removable(self.folder.path());
+    }
+}
+
 impl World {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -33,15 +39,6 @@ impl World {
 
     pub(crate) fn with_env(mut self, name: &str, value: impl AsRef<Path>) -> Self {
         self.env.push((name.into(), value.as_ref().to_str().unwrap().into()));
-        self
-    }
-
-    /// Creates the data home before the first run.
-    ///
-    /// A run that creates the data home itself changes a folder that is watched for trust. If that run takes
-    /// longer than a tenth of a second, it reloads its settings, and its ledger has a second row of hooks.
-    pub(crate) fn with_data_home(self) -> Self {
-        fs::create_dir_all(self.path("home/.local/share/cotter")).unwrap();
         self
     }
 

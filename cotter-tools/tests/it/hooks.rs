@@ -740,6 +740,8 @@ exit 0
         fs::write(machine.path("hooks/data"), "own").unwrap();
         fs::write(machine.path("closed/key"), "secret").unwrap();
         fs::write(machine.path("outside"), "outside").unwrap();
+        fs::create_dir(machine.path("own-temp")).unwrap();
+        machine.variables.push(("TMPDIR".into(), machine.path("own-temp").into()));
         machine.program("tries", &format!("#!/bin/bash\n{tries}"));
         shown += &machine.calls(&who, &hook("./tries"), &[json!({})]).await;
     }

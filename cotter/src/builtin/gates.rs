@@ -5,4 +5,4 @@ pub(super) mod system_directories;
 pub(super) mod own_files;
 pub(super) mod protected_paths;
 pub(super) mod doubts;
-pub(super) mod secrets;
+pub(super) mod secret_then_network;

@@ -586,7 +586,8 @@ async fn l1_user_prompt_submit_rewrites_refuses_and_observes() {
 #[tokio::test]
 async fn l1_turn_end_gate_continues_the_run_at_most_eight_times() {
     let model = answering_model(30);
-    let more = |event: &TurnEndEvent| TurnEndVerdict::GoOn(format!("{} so far", event.continued_in_row));
+    let more =
+        |event: &TurnEndEvent| TurnEndVerdict::GoOn(format!("{} so far", event.continued_in_row));
     let agent = Agent::builder(model.clone()).on(TurnEnd, named("more", more)).build().unwrap();
     let session = fresh(&agent).await;
     let reply = session.prompt("go").await.unwrap();

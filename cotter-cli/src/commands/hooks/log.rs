@@ -32,10 +32,10 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const MAX_FOLLOWED: usize = 16;
 
 /// `cotter hooks log [SESSION]`.
-pub(crate) fn log(args: &HooksLogArgs, when: ColorChoice) -> Result<ExitCode, CliError> {
+pub(crate) fn log(args: &HooksLogArgs, color: ColorChoice) -> Result<ExitCode, CliError> {
     let sessions = Sessions::open()?;
     let workspace = paths::find_workspace(None)?;
-    let printer = HookLogPrinter::new(args, Style::on_stdout(when));
+    let printer = HookLogPrinter::new(args, Style::on_stdout(color));
     if args.follow {
         let follow = LogFollower::new(sessions, workspace.cwd(), args.session.as_deref(), printer)?;
         return block_on(follow.follow())?;

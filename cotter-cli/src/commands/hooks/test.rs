@@ -29,7 +29,7 @@ use crate::{
 const INPUT_BYTES: u64 = 64 * 1024 * 1024;
 
 /// `cotter hooks test POINT`.
-pub(crate) fn test(args: &HooksTestArgs, when: ColorChoice) -> Result<ExitCode, CliError> {
+pub(crate) fn test(args: &HooksTestArgs, color: ColorChoice) -> Result<ExitCode, CliError> {
     let point = point_of(&args.point)?;
     check_options(point, args)?;
     let workspace = paths::find_workspace(None)?;
@@ -46,7 +46,7 @@ pub(crate) fn test(args: &HooksTestArgs, when: ColorChoice) -> Result<ExitCode, 
     })??;
     let shown = match args.json {
         true => serde_json::to_string(&report).unwrap_or_default() + "\n",
-        false => text_of(&title, &report, Style::on_stdout(when)),
+        false => text_of(&title, &report, Style::on_stdout(color)),
     };
     let exit_code = print_stdout(&shown);
     Ok(if report.verdict == "pass" { exit_code } else { ExitCode::from(explain::NOT_PASSED) })

@@ -57,10 +57,10 @@ const NOBODY: &str = "nobody";
 const CALL_CHARS: usize = 200;
 
 impl RunOutput {
-    pub(crate) fn new(format: Format, when: ColorChoice) -> Self {
+    pub(crate) fn new(format: Format, color: ColorChoice) -> Self {
         let screen = Screen::default();
         let spinner = Spinner::new(format == Format::Text, screen.clone());
-        let style = Style::on_stderr(when);
+        let style = Style::on_stderr(color);
         RunOutput {
             format,
             style,
