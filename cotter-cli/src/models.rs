@@ -31,8 +31,8 @@ use cotter_files::{
     },
 };
 use cotter_models::{
-    ApiKey, BUILT_IN_PROVIDERS, BuiltInProvider, Http, Override, Player, Provider, Providers,
-    Recorder, Rehearsal, Speaks, Tape,
+    ApiFormat, ApiKey, BUILT_IN_PROVIDERS, BuiltInProvider, Http, Override, Player, Provider,
+    Providers, Recorder, Rehearsal, Tape,
 };
 use tokio::time::timeout;
 
@@ -669,15 +669,15 @@ fn address_from_variable(
     }))
 }
 
-fn speaks(word: &SourcedText) -> Result<Speaks, SettingsError> {
-    let known = Speaks::WORDS.iter().find(|(known, _)| *known == word.text);
+fn speaks(word: &SourcedText) -> Result<ApiFormat, SettingsError> {
+    let known = ApiFormat::WORDS.iter().find(|(known, _)| *known == word.text);
     known.map(|(_, speaks)| *speaks).ok_or_else(|| {
-        let words: Vec<_> = Speaks::WORDS.iter().map(|(word, _)| format!("`{word}`")).collect();
+        let words: Vec<_> = ApiFormat::WORDS.iter().map(|(word, _)| format!("`{word}`")).collect();
         let found = shown(&word.text);
         let message = format!("expected one of {}, found `{found}`", words.join(", "));
         word.location
             .error(message)
-            .suggest(&word.text, Speaks::WORDS.iter().map(|(word, _)| *word))
+            .suggest(&word.text, ApiFormat::WORDS.iter().map(|(word, _)| *word))
     })
 }
 
@@ -708,5 +708,5 @@ fn names_of(ready: &BuiltInProvider) -> Vec<String> {
 
 /// Renders a name from foreign input: sanitized and clipped.
 fn shown(name: &str) -> String {
-    text::clip(&text::show_line(name), 60).into_owned()
+    text::cut_chars(&text::show_line(name), 60).into_owned()
 }

@@ -433,7 +433,7 @@ fn render_question(question: &Question, style: Style) -> String {
     for (index, call) in question.calls.iter().enumerate() {
         let QuestionCall { name, asks, offer, .. } = call;
         let input = render_input(call);
-        let clipped = text::clip(&input, CALL_CHARS);
+        let clipped = text::cut_chars(&input, CALL_CHARS);
         let name = style.strong(&text::show_line(name));
         out += &format!("{}. {name} {clipped}\n", index + 1);
         if !is_shown_whole(call) {
@@ -460,7 +460,7 @@ fn render_input(call: &QuestionCall) -> String {
 
 fn is_shown_whole(call: &QuestionCall) -> bool {
     let input = render_input(call);
-    text::clip(&input, CALL_CHARS) == input
+    text::cut_chars(&input, CALL_CHARS) == input
 }
 
 /// Renders a title and numbered options, one per line.

@@ -285,7 +285,7 @@ impl JsonData {
         match self {
             JsonData::Null => "`null`".to_owned(),
             JsonData::Bool(bool) => format!("`{bool}`"),
-            JsonData::Number(number) => format!("the number {}", text::clip(number, 40)),
+            JsonData::Number(number) => format!("the number {}", text::cut_chars(number, 40)),
             JsonData::String(string) if string.is_empty() => "an empty string".to_owned(),
             JsonData::String(string) => format!("the string {}", quote_clipped(string)),
             JsonData::List(_) => "a list".to_owned(),
@@ -437,7 +437,7 @@ pub(crate) fn file_name(path: &Path) -> Arc<str> {
 
 /// Quotes untrusted text for a message: in backticks, on one line, at most 60 characters.
 fn quote_clipped(text: &str) -> String {
-    format!("`{}`", text::clip(&text::show_line(text), 60))
+    format!("`{}`", text::cut_chars(&text::show_line(text), 60))
 }
 
 fn quoted<'a>(words: impl Iterator<Item = &'a str>) -> String {

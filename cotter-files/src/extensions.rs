@@ -340,9 +340,12 @@ impl FolderShared {
 /// The output of a command, or the reason why it failed. The command runs like every other call.
 async fn run(controls: &Controls, line: &str, written: &str) -> String {
     match controls.run_tool("bash", json!({"command": line})).await {
-        Ok(output) => text::cut(output.content.text().trim_end(), MAX_OUTPUT_BYTES),
+        Ok(output) => text::cut_bytes(output.content.text().trim_end(), MAX_OUTPUT_BYTES),
         Err(error) => {
-            format!("[`{written}` failed: {}]", text::cut(error.message.trim(), MAX_OUTPUT_BYTES))
+            format!(
+                "[`{written}` failed: {}]",
+                text::cut_bytes(error.message.trim(), MAX_OUTPUT_BYTES)
+            )
         }
     }
 }

@@ -13,7 +13,7 @@ use cotter::{
     model::{Model, Request, Thinking, tools::ToolList},
     text::redact::Redactor,
 };
-use cotter_models::{ApiKey, Http, HttpModel, Player, Provider, Speaks, Tape};
+use cotter_models::{ApiFormat, ApiKey, Http, HttpModel, Player, Provider, Tape};
 use measure::{Goal, Table, median_of, time, time_once};
 use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
@@ -36,7 +36,7 @@ fn models(http: &Http) -> [(&'static str, HttpModel); 3] {
     let ready = |name: &str| {
         Provider::built_in(name).expect("it is known").with_key(ApiKey::new("none of anybody's"))
     };
-    let lab = Provider::new("lab", Speaks::OpenAiChat, "http://127.0.0.1:9/v1");
+    let lab = Provider::new("lab", ApiFormat::OpenAiChat, "http://127.0.0.1:9/v1");
     [
         ("anthropic", ready("anthropic").model("claude-opus-4-6", http)),
         ("openai-responses", ready("openai-responses").model("gpt-5.6-sol", http)),

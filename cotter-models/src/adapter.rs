@@ -31,7 +31,7 @@ use crate::{
     http::{Http, HttpAnswer, HttpCall, header},
     key::ApiKey,
     plain,
-    providers::Speaks,
+    providers::ApiFormat,
 };
 
 /// After the last delta, how long to wait for the end of the response body. A body read to its end
@@ -102,7 +102,7 @@ pub struct HttpModel(Arc<Inner>);
 
 struct Inner {
     name: SmolStr,
-    speaks: Speaks,
+    speaks: ApiFormat,
     url: String,
     key: Option<ApiKey>,
     http: Http,
@@ -131,7 +131,7 @@ impl DialectPair {
 impl HttpModel {
     pub(crate) fn new(
         name: SmolStr,
-        speaks: Speaks,
+        speaks: ApiFormat,
         base_url: &str,
         key: Option<ApiKey>,
         http: Http,

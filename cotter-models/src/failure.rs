@@ -229,7 +229,7 @@ pub(crate) fn clean_message(message: &str, key: Option<&ApiKey>, if_empty: &str)
         .into_iter()
         .fold(Redactor::new(), |redactor, key| redactor.with_secret("key", key.expose()));
     let message = redactor.redact(message);
-    text::clip(&text::show_line(&message), MAX_MESSAGE).into_owned()
+    text::cut_chars(&text::show_line(&message), MAX_MESSAGE).into_owned()
 }
 
 /// The wait that a response asks for, in milliseconds, in seconds or as a date.

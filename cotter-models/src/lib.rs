@@ -8,12 +8,12 @@
 //!
 //! ```
 //! use cotter::{Agent, model::{Model, ModelDirectory}};
-//! use cotter_models::{ApiKey, Provider, Providers, Speaks};
+//! use cotter_models::{ApiKey, Provider, Providers, ApiFormat};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let providers = Providers::new()
 //!     .with(Provider::built_in("anthropic").unwrap().with_key(ApiKey::new("a key")))
-//!     .with(Provider::new("lab", Speaks::OpenAiChat, "http://10.0.0.7:8000/v1"));
+//!     .with(Provider::new("lab", ApiFormat::OpenAiChat, "http://10.0.0.7:8000/v1"));
 //! let model = providers.find("anthropic/claude-sonnet-5-5")?;
 //! assert_eq!(model.context_window(), Some(1_000_000));
 //! let agent = Agent::builder(model)
@@ -57,7 +57,7 @@ pub use self::{
     catalog::ModelFacts,
     http::Http,
     key::ApiKey,
-    providers::{BUILT_IN_PROVIDERS, BuiltInProvider, Override, Provider, Providers, Speaks},
+    providers::{ApiFormat, BUILT_IN_PROVIDERS, BuiltInProvider, Override, Provider, Providers},
     rehearsal::Rehearsal,
 };
 

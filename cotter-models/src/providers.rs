@@ -30,7 +30,7 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(60);
 /// The API format of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Speaks {
+pub enum ApiFormat {
     /// Anthropic's Messages.
     AnthropicMessages,
     /// OpenAI's Chat Completions. Many other providers use it too.
@@ -39,16 +39,16 @@ pub enum Speaks {
     OpenAiResponses,
 }
 
-impl Speaks {
+impl ApiFormat {
     /// The headers of a request, with the key.
     pub(crate) fn request_headers(self, key: Option<&ApiKey>) -> Result<HeaderMap, ModelError> {
         let mut headers = HeaderMap::new();
-        if self == Speaks::AnthropicMessages {
+        if self == ApiFormat::AnthropicMessages {
             header(&mut headers, "anthropic-version", HeaderValue::from_static("2023-06-01"));
         }
         let Some(key) = key else { return Ok(headers) };
         let (name, value) = match self {
-            Speaks::AnthropicMessages => ("x-api-key", key.expose().to_owned()),
+            ApiFormat::AnthropicMessages => ("x-api-key", key.expose().to_owned()),
             _ => ("authorization", format!("Bearer {}", key.expose())),
         };
         let mut value = HeaderValue::from_str(&value).map_err(|_| {
@@ -61,10 +61,10 @@ impl Speaks {
     }
 
     /// The names of the formats in settings.
-    pub const WORDS: &[(&str, Speaks)] = &[
-        ("anthropic", Speaks::AnthropicMessages),
-        ("openai", Speaks::OpenAiChat),
-        ("openai-responses", Speaks::OpenAiResponses),
+    pub const WORDS: &[(&str, ApiFormat)] = &[
+        ("anthropic", ApiFormat::AnthropicMessages),
+        ("openai", ApiFormat::OpenAiChat),
+        ("openai-responses", ApiFormat::OpenAiResponses),
     ];
 }
 
@@ -75,7 +75,7 @@ pub struct BuiltInProvider {
     /// The part of a model's name before the slash.
     pub name: &'static str,
     /// The API format.
-    pub speaks: Speaks,
+    pub speaks: ApiFormat,
     /// The base address.
     pub base_url: &'static str,
     /// The usual environment variable of the key; `None` if it needs no key.
@@ -92,7 +92,7 @@ pub struct BuiltInProvider {
 pub const BUILT_IN_PROVIDERS: &[BuiltInProvider] = &[
     BuiltInProvider {
         name: "anthropic",
-        speaks: Speaks::AnthropicMessages,
+        speaks: ApiFormat::AnthropicMessages,
         base_url: "https://api.anthropic.com",
         key_variable: Some("ANTHROPIC_API_KEY"),
         base_url_variable: Some("ANTHROPIC_BASE_URL"),
@@ -101,7 +101,7 @@ pub const BUILT_IN_PROVIDERS: &[BuiltInProvider] = &[
     },
     BuiltInProvider {
         name: "openai",
-        speaks: Speaks::OpenAiChat,
+        speaks: ApiFormat::OpenAiChat,
         base_url: "https://api.openai.com/v1",
         key_variable: Some("OPENAI_API_KEY"),
         base_url_variable: Some("OPENAI_BASE_URL"),
@@ -110,7 +110,7 @@ pub const BUILT_IN_PROVIDERS: &[BuiltInProvider] = &[
     },
     BuiltInProvider {
         name: "openai-responses",
-        speaks: Speaks::OpenAiResponses,
+        speaks: ApiFormat::OpenAiResponses,
         base_url: "https://api.openai.com/v1",
         key_variable: Some("OPENAI_API_KEY"),
         base_url_variable: Some("OPENAI_BASE_URL"),
@@ -119,7 +119,7 @@ pub const BUILT_IN_PROVIDERS: &[BuiltInProvider] = &[
     },
     BuiltInProvider {
         name: "gemini",
-        speaks: Speaks::OpenAiChat,
+        speaks: ApiFormat::OpenAiChat,
         base_url: "https://generativelanguage.googleapis.com/v1beta/openai",
         key_variable: Some("GEMINI_API_KEY"),
         base_url_variable: None,
@@ -128,7 +128,7 @@ pub const BUILT_IN_PROVIDERS: &[BuiltInProvider] = &[
     },
     BuiltInProvider {
         name: "openrouter",
-        speaks: Speaks::OpenAiChat,
+        speaks: ApiFormat::OpenAiChat,
         base_url: "https://openrouter.ai/api/v1",
         key_variable: Some("OPENROUTER_API_KEY"),
         base_url_variable: None,
@@ -137,7 +137,7 @@ pub const BUILT_IN_PROVIDERS: &[BuiltInProvider] = &[
     },
     BuiltInProvider {
         name: "ollama",
-        speaks: Speaks::OpenAiChat,
+        speaks: ApiFormat::OpenAiChat,
         base_url: "http://127.0.0.1:11434/v1",
         key_variable: None,
         base_url_variable: None,
@@ -150,7 +150,7 @@ pub const BUILT_IN_PROVIDERS: &[BuiltInProvider] = &[
 #[derive(Clone)]
 pub struct Provider {
     name: SmolStr,
-    speaks: Speaks,
+    speaks: ApiFormat,
     base_url: String,
     key: Option<ApiKey>,
     needs_key: bool,
@@ -160,7 +160,7 @@ pub struct Provider {
 
 impl Provider {
     /// A custom provider. It needs no key unless one is set.
-    pub fn new(name: impl Into<SmolStr>, speaks: Speaks, base_url: impl Into<String>) -> Self {
+    pub fn new(name: impl Into<SmolStr>, speaks: ApiFormat, base_url: impl Into<String>) -> Self {
         let name = name.into();
         Provider {
             catalogue: name.clone(),
@@ -204,7 +204,7 @@ impl Provider {
     }
 
     /// Sets the API format.
-    pub fn speaking(self, speaks: Speaks) -> Self {
+    pub fn speaking(self, speaks: ApiFormat) -> Self {
         Provider { speaks, ..self }
     }
 
@@ -242,7 +242,7 @@ impl Provider {
     /// The models it serves, by the provider's own names. Sends a request.
     pub async fn list_models(&self, http: &Http) -> Result<Vec<String>, ModelError> {
         let path = match self.speaks {
-            Speaks::AnthropicMessages => "v1/models?limit=1000",
+            ApiFormat::AnthropicMessages => "v1/models?limit=1000",
             _ => "models",
         };
         let url = format!("{}/{path}", self.base_url.trim_end_matches('/'));
@@ -264,10 +264,10 @@ impl Provider {
     }
 
     /// The API format for a model. Some OpenAI models think and call tools only over Responses.
-    fn dialect_of(&self, facts: &ModelFacts) -> Speaks {
+    fn dialect_of(&self, facts: &ModelFacts) -> ApiFormat {
         let needs_responses = facts.chat_tools != ChatTools::Yes && chat::is_openai(&self.base_url);
         match self.speaks {
-            Speaks::OpenAiChat if needs_responses => Speaks::OpenAiResponses,
+            ApiFormat::OpenAiChat if needs_responses => ApiFormat::OpenAiResponses,
             speaks => speaks,
         }
     }
@@ -277,13 +277,13 @@ impl Provider {
         let http = self.http.as_ref().unwrap_or(http).clone();
         let (url, key) = (&self.base_url, self.key.clone());
         let dialects = match speaks {
-            Speaks::AnthropicMessages => {
+            ApiFormat::AnthropicMessages => {
                 DialectPair::of(&name, |name| anthropic::Messages::new(name, model, facts.clone()))
             }
-            Speaks::OpenAiChat => DialectPair::of(&name, |name| {
+            ApiFormat::OpenAiChat => DialectPair::of(&name, |name| {
                 chat::Completions::new(name, model, url, facts.clone())
             }),
-            Speaks::OpenAiResponses => {
+            ApiFormat::OpenAiResponses => {
                 DialectPair::of(&name, |name| responses::Responses::new(name, model, facts.clone()))
             }
         };
@@ -402,7 +402,7 @@ impl ModelDirectory for Providers {
         if name == Rehearsal::NAME {
             return Ok(Arc::new(Rehearsal::new()));
         }
-        let shown = text::clip(&text::show_line(name), 80).into_owned();
+        let shown = text::cut_chars(&text::show_line(name), 80).into_owned();
         let Some((provider, model)) = name.split_once('/').filter(|(_, model)| !model.is_empty())
         else {
             return Err(bad_request(format!(
@@ -412,7 +412,7 @@ impl ModelDirectory for Providers {
         let Some(found) = self.get(provider) else {
             let names = self.providers.iter().map(|provider| provider.name.as_str());
             let hint = text::did_you_mean(provider, names).map(|hint| format!("; {hint}"));
-            let provider = text::clip(&text::show_line(provider), 40).into_owned();
+            let provider = text::cut_chars(&text::show_line(provider), 40).into_owned();
             return Err(bad_request(format!(
                 "there is no provider `{provider}`{}",
                 hint.unwrap_or_default()
@@ -463,7 +463,7 @@ mod tests {
             let facts = facts.unwrap_or_else(|| panic!("{model} is in the file"));
             assert!(facts.price.is_some() && facts.context_window.is_some(), "{model}");
             let takes_tools = facts.chat_tools != ChatTools::Never;
-            assert!(takes_tools || ready.speaks == Speaks::OpenAiResponses, "{model}");
+            assert!(takes_tools || ready.speaks == ApiFormat::OpenAiResponses, "{model}");
         }
     }
 }

@@ -71,7 +71,7 @@ impl<'a> Conversation<'a> {
         let mut conversation = Conversation::default();
         for message in request.messages.iter() {
             match message {
-                Message::User(user) if user.mark == UserMessageKind::Typed => {
+                Message::User(user) if user.kind == UserMessageKind::Typed => {
                     conversation = Conversation {
                         request: first_text(&user.content),
                         ..Conversation::default()

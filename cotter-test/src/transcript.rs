@@ -35,7 +35,7 @@ pub fn transcript(session: &Session) -> String {
 pub(crate) fn shown(message: &Message) -> String {
     match message {
         Message::User(user) => {
-            let role = match user.mark {
+            let role = match user.kind {
                 UserMessageKind::Typed => "user",
                 UserMessageKind::SkillInjection => "skill",
                 UserMessageKind::Compaction => "summary",

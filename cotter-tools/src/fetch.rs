@@ -238,7 +238,7 @@ async fn to_output(response: Response, url: &Url, max_bytes: u64) -> Result<Tool
         return Ok(format!("{url} answered {status}, and that is not text: {what}, {size}").into());
     };
     if !status.is_success() {
-        let page = text::clip(&page, ERROR_CHARS);
+        let page = text::cut_chars(&page, ERROR_CHARS);
         return Err(ToolError::failed(format!("{url} answered {status}\n{page}")));
     }
     let cut = match is_truncated {

@@ -230,7 +230,7 @@ impl MemoryInner {
         let tags = input["tags"].as_array().map(Vec::as_slice).unwrap_or_default();
         let tags: Vec<_> = tags.iter().filter_map(Value::as_str).map(str::to_owned).collect();
         if let Some(tag) = tags.iter().find(|tag| !is_tag(tag)) {
-            let tag = text::clip(&text::show_line(tag), 60).into_owned();
+            let tag = text::cut_chars(&text::show_line(tag), 60).into_owned();
             return invalid(format!(
                 "`{tag}` is not a tag: a tag has up to 40 letters, and no comma, bracket or quote"
             ));
@@ -296,7 +296,7 @@ impl MemoryInner {
 
     fn forget(&self, call: &Permit) -> Result<ToolOutput, ToolError> {
         let id = call.input()["id"].as_str().unwrap_or_default();
-        let shown = text::clip(&text::show_line(id), 80).into_owned();
+        let shown = text::cut_chars(&text::show_line(id), 80).into_owned();
         let unknown =
             || ToolError::new(ToolErrorKind::NotFound, format!("there is no note `{shown}`"));
         if !is_id(id) {
@@ -340,7 +340,7 @@ fn show<'a>(found: &[&'a Entry], limit: usize, output: &mut String) -> Vec<&'a E
         let mut line = row(text);
         if line.len() > RECALL_BYTES / 4 * 3 {
             // A person may have written a longer entry than the room allows.
-            line = row(&text::clip(text, RECALL_BYTES / 8));
+            line = row(&text::cut_chars(text, RECALL_BYTES / 8));
         }
         if output.len() + line.len() > RECALL_BYTES {
             break;
@@ -358,7 +358,7 @@ fn report_damaged(index: &Index, output: &mut String) {
     let mut damaged = index.damaged();
     let first: Vec<_> = damaged.by_ref().take(MAX_REPORTED).collect();
     for (name, why) in first {
-        let name = text::clip(&text::show_line(name), 80).into_owned();
+        let name = text::cut_chars(&text::show_line(name), 80).into_owned();
         output.push_str(&format!("Left out: {name}: {why}.\n"));
     }
     match damaged.count() {

@@ -19,7 +19,7 @@ use cotter_test::{RecordingModel, ScriptedModel, Step, transcript};
 use serde_json::json;
 
 fn last_two_turns(event: &ContextEvent) -> ContextChange {
-    let is_typed = |message: &Message| matches!(message, Message::User(user) if user.mark == UserMessageKind::Typed);
+    let is_typed = |message: &Message| matches!(message, Message::User(user) if user.kind == UserMessageKind::Typed);
     let turns = event.messages.iter().filter(|message| is_typed(message)).count();
     let mut turn = 0;
     ContextChange::Messages(event.messages.map_messages(|_, message| {

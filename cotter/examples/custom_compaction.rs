@@ -14,7 +14,7 @@ use cotter_test::{RecordingModel, ScriptedModel, Step};
 
 fn list_prompts(event: &CompactPreEvent) -> CompactPreChange {
     let prompts = event.messages.iter().filter_map(|message| match message {
-        Message::User(user) if user.mark == UserMessageKind::Typed => {
+        Message::User(user) if user.kind == UserMessageKind::Typed => {
             Some(format!("- {}", user.content.text()))
         }
         _ => None,

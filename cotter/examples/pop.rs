@@ -52,7 +52,7 @@ async fn pop(cx: CommandCx) -> Result<CommandResult, Box<dyn Error + Send + Sync
 /// Returns the beginning of a text that a person typed.
 fn typed_text(entry: &Entry) -> Option<String> {
     match entry.message()? {
-        Message::User(user) if user.mark == UserMessageKind::Typed => {
+        Message::User(user) if user.kind == UserMessageKind::Typed => {
             Some(user.content.text().chars().take(50).collect())
         }
         _ => None,
@@ -114,7 +114,7 @@ pub(crate) fn from_messages(build: &ContextEvent) -> ContextChange {
     ContextChange::Messages(build.messages.map_messages(|id, message| {
         // The summary of a compaction also covers entries before the range.
         let is_summary =
-            matches!(message, Message::User(user) if user.mark == UserMessageKind::Compaction);
+            matches!(message, Message::User(user) if user.kind == UserMessageKind::Compaction);
         match id.and_then(|id| popped.get(id)).filter(|_| !is_summary) {
             None => MessageChange::Keep,
             Some(first) if replaced.insert(first) => MessageChange::Replace(pops[first].1.clone()),

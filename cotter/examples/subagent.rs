@@ -51,7 +51,7 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
         .system_prompt("You keep a repository.")
         .tool(List::default())
         .define_mention(reviewer())
-        .define_mention(Subagent::new("translator", translator).description("Speaks German."))
+        .define_mention(Subagent::new("translator", translator).description("ApiFormat German."))
         .build()?;
     agent.process_request("@reviewer look at it, and tell me in German").await?;
     let conversation = transcript(&agent.main_session().await?);

@@ -51,7 +51,7 @@ pub fn take_remark(cx: &Cx) -> Option<Box<str>> {
 ///
 /// Used by `cotter-files` for the standard error of a program that was killed.
 pub fn remark_end(cx: &Cx, remark: &str) {
-    cx.remark(&text::clip_start(remark.trim(), REMARK_CHARS));
+    cx.remark(&text::cut_start(remark.trim(), REMARK_CHARS));
 }
 
 /// Shows a message to the person, at most once per step for one subject and text.

@@ -125,7 +125,7 @@ pub trait ModelDirectory: Send + Sync + 'static {
 /// The empty directory: it knows no models.
 impl ModelDirectory for () {
     fn find(&self, name: &str) -> Result<Arc<dyn Model>, ModelError> {
-        let name = text::clip(&text::show_line(name), 80).into_owned();
+        let name = text::cut_chars(&text::show_line(name), 80).into_owned();
         let message = format!("model `{name}` not found");
         Err(ModelError::new(ModelErrorKind::BadRequest, message))
     }

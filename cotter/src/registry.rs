@@ -278,7 +278,7 @@ impl Registry {
 
     /// Adds a text to every agent's system prompt, under the name `by`.
     pub fn section(&mut self, by: impl Into<SmolStr>, text: &str) -> &mut Self {
-        let text = crate::text::cut(text, SECTION_BYTES);
+        let text = crate::text::cut_bytes(text, SECTION_BYTES);
         if !text.trim().is_empty() {
             self.items.push(Registration::Section(Arc::new((by.into(), text))));
         }

@@ -57,7 +57,7 @@ pub fn escape_note_tags(text: &str) -> String {
 
 /// Cuts text to at most `max_bytes` bytes and appends the number of bytes left out. The appended text is
 /// not counted.
-pub fn cut(text: &str, max_bytes: usize) -> String {
+pub fn cut_bytes(text: &str, max_bytes: usize) -> String {
     if text.len() <= max_bytes {
         return text.to_owned();
     }
@@ -66,7 +66,7 @@ pub fn cut(text: &str, max_bytes: usize) -> String {
 }
 
 /// Cuts text to at most `max_chars` characters. Cut text ends in `…`, which counts as one character.
-pub fn clip(text: &str, max_chars: usize) -> Cow<'_, str> {
+pub fn cut_chars(text: &str, max_chars: usize) -> Cow<'_, str> {
     // Text of at most `max_chars` bytes has at most `max_chars` characters.
     if text.len() <= max_chars || text.chars().nth(max_chars).is_none() {
         return Cow::Borrowed(text);
@@ -80,7 +80,7 @@ pub fn clip(text: &str, max_chars: usize) -> Cow<'_, str> {
 
 /// Cuts the start of a text so that at most `max_chars` characters remain. Cut text begins with `…`, which
 /// counts as one character.
-pub(crate) fn clip_start(text: &str, max_chars: usize) -> Cow<'_, str> {
+pub(crate) fn cut_start(text: &str, max_chars: usize) -> Cow<'_, str> {
     if text.len() <= max_chars || text.chars().nth(max_chars).is_none() {
         return Cow::Borrowed(text);
     }
@@ -95,7 +95,7 @@ pub fn take_last_lines(text: &str) -> String {
     const CHARS: usize = 500;
     let text = text.trim();
     let at = text.rmatch_indices('\n').nth(LINES - 1).map_or(0, |(at, _)| at + 1);
-    clip_start(&text[at..], CHARS).into_owned()
+    cut_start(&text[at..], CHARS).into_owned()
 }
 
 /// Cuts a line from [`show_line`] into pieces of at most `columns` columns, at spaces if there are any.
@@ -281,7 +281,7 @@ mod tests {
     }
 
     fn check_clip(input: &str, max_chars: usize, expected: Expect) {
-        expected.assert_eq(&clip(input, max_chars));
+        expected.assert_eq(&cut_chars(input, max_chars));
     }
 
     fn check_nearest(word: &str, expected: Option<&str>) {
@@ -392,7 +392,7 @@ mod tests {
 
         #[test]
         fn clip_is_never_longer_than_its_limit(text in any::<String>(), max in 0usize..40) {
-            prop_assert!(clip(&text, max).chars().count() <= max);
+            prop_assert!(cut_chars(&text, max).chars().count() <= max);
         }
     }
 }

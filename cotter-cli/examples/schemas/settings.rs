@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use cotter::permission::mode::{Level, Mode, Sandbox};
 use cotter_files::{command_hook::entry::OnFailure, settings::KEYS_CLOSED_TO_PROJECTS};
-use cotter_models::Speaks;
+use cotter_models::ApiFormat;
 use schemars::{JsonSchema, Schema, json_schema};
 use serde_json::{Value, json};
 
@@ -58,7 +58,7 @@ plain! {
     /// The effect of a failure.
     FailureWord = one_of(OnFailure::WORDS);
     /// The protocol of a provider.
-    SpeaksWord = one_of(Speaks::WORDS);
+    SpeaksWord = one_of(ApiFormat::WORDS);
     /// A pattern over names of tools.
     Glob = json_schema!({"type": "string", "minLength": 1});
     /// The variable that holds a key.

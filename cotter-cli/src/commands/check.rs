@@ -74,7 +74,7 @@ fn add_tool_diagnostics(file: &mut CheckedFile, known: &[&str]) {
         }
         let hint = UnknownTool::of(tool, known).hint();
         let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
-        let shown = text::clip(&text::show_line(tool), 40).into_owned();
+        let shown = text::cut_chars(&text::show_line(tool), 40).into_owned();
         let why = format!("there is no tool `{shown}` here{hint}");
         file.diagnostics.push(Diagnostic::new(&file.path, *line, Severity::Warning, why));
     }

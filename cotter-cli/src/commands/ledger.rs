@@ -68,7 +68,7 @@ pub(crate) fn verify(typed: Option<&str>, head: Option<&str>) -> Result<ExitCode
             index + 1
         ))),
         None => {
-            let head = text::clip(&text::show_line(head), 60).into_owned();
+            let head = text::cut_chars(&text::show_line(head), 60).into_owned();
             Err(CliError::new(format!("no row of this ledger has the hash {head}"))
                 .with_hint("the rows are in order, but they are not those the hash was taken of"))
         }
@@ -192,5 +192,5 @@ fn after_colon(reason: Option<&str>) -> String {
 }
 
 fn clipped(input: &Value) -> String {
-    text::clip(&input.to_string(), INPUT_CHARS).into_owned()
+    text::cut_chars(&input.to_string(), INPUT_CHARS).into_owned()
 }

@@ -82,7 +82,7 @@ fn row(tool: &str, definition: &Definition) -> String {
     let shown = definition.to_json();
     let description = shown["description"].as_str().unwrap_or_default();
     let description = text::show_line(description.lines().next().unwrap_or_default()).into_owned();
-    format!("{}  {}", text::show_line(tool), text::clip(&description, 80))
+    format!("{}  {}", text::show_line(tool), text::cut_chars(&description, 80))
 }
 
 /// `cotter mcp accept SERVER [DIGEST]`: shows the changes that wait. With their digest, accepts them.

@@ -66,7 +66,7 @@ fn text_row(session: &SessionSummary, redactor: &Redactor) -> String {
     let minute = time.get(..16).unwrap_or(&time).replace('T', " ");
     let title = text::show_line(&redactor.redact(&session.title)).into_owned();
     let folder = session.cwd.display().to_string();
-    let (folder, title) = (text::show_line(&folder), text::clip(&title, 60));
+    let (folder, title) = (text::show_line(&folder), text::cut_chars(&title, 60));
     format!("{}  {minute}  {folder}  {title}", session.id)
 }
 
@@ -124,7 +124,7 @@ fn render_entry(entry: &Entry) -> Option<TranscriptRow> {
 
 fn render_message(message: &Message) -> TranscriptRow {
     match message {
-        Message::User(user) => match user.mark {
+        Message::User(user) => match user.kind {
             UserMessageKind::Typed => TranscriptRow::new("user", user.content.text()),
             UserMessageKind::SkillInjection => {
                 TranscriptRow::new("skill", user.content.text()).muted()

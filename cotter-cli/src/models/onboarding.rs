@@ -143,7 +143,7 @@ async fn find_key_provider(
                 // The key itself is not shown again.
                 let shown = match key.expose().contains(other) {
                     true => "That".into(),
-                    false => format!("`{}`", text::clip(&text::show_line(other), 24)),
+                    false => format!("`{}`", text::cut_chars(&text::show_line(other), 24)),
                 };
                 prompt = format!(
                     "{shown} is not a known provider. Choose one of {names} (Enter: {enter}): "

@@ -63,7 +63,7 @@ pub(crate) fn check_actions(
     for action in &profile.actions {
         for tool in action.tools.iter().flatten().filter(|tool| !may_exist(tool, known)) {
             let unknown = UnknownTool::of(tool, known);
-            let shown = text::clip(&text::show_line(tool), 60).into_owned();
+            let shown = text::cut_chars(&text::show_line(tool), 60).into_owned();
             let does = if action.is_gate() { "guards nothing" } else { "is never done" };
             let why = format!("there is no tool `{shown}`: for it `{}` {does}", action.name);
             let mut error = action.location.error(why);

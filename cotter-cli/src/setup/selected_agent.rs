@@ -422,7 +422,7 @@ impl ProfileChecker {
             let why = format!("it cannot start here: {}", failure.one_line());
             return Some((why, Severity::PartlyUsed));
         }
-        let shown = text::clip(&text::show_line(&model.text), 60).into_owned();
+        let shown = text::cut_chars(&text::show_line(&model.text), 60).into_owned();
         let why = format!("`{shown}` is not the name of a model: expected `provider/model`");
         Some((why, Severity::Rejected))
     }

@@ -163,7 +163,7 @@ impl Log for LazyLog {
 
 fn unknown(typed: &str, ids: &[SmolStr]) -> CliError {
     let shown = text::show_line(typed).into_owned();
-    let failure = CliError::new(format!("there is no session `{}`", text::clip(&shown, 60)));
+    let failure = CliError::new(format!("there is no session `{}`", text::cut_chars(&shown, 60)));
     let ids = ids.iter().map(SmolStr::as_str);
     failure.suggest(typed, ids, "`cotter sessions list` shows the sessions")
 }

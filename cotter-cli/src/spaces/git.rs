@@ -347,7 +347,7 @@ fn git_error(args: &[&str], stderr: &[u8]) -> CliError {
     let stderr = String::from_utf8_lossy(&stderr[..stderr.len().min(4096)]).into_owned();
     let failure = CliError::new(format!("`git {}` failed", args[0]));
     let lines = stderr.lines().filter(|line| !line.trim().is_empty()).take(LINES);
-    lines.fold(failure, |failure, line| failure.with_cause(text::clip(line.trim(), 300)))
+    lines.fold(failure, |failure, line| failure.with_cause(text::cut_chars(line.trim(), 300)))
 }
 
 /// Parses a row of `ls-tree`: mode, kind, object, size, a tab, the path.

@@ -39,7 +39,7 @@ impl Spinner {
     /// Sets the current activity.
     pub(crate) fn set_activity(&mut self, activity: &str) {
         if let Some(current) = &mut self.activity {
-            *current = text::clip(&text::show_line(activity), MAX_ACTIVITY_CHARS).into_owned();
+            *current = text::cut_chars(&text::show_line(activity), MAX_ACTIVITY_CHARS).into_owned();
         }
     }
 

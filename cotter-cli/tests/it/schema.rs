@@ -24,7 +24,7 @@ use cotter_files::{
     settings::{Settings, SettingsOwner, mcp_servers::Servers},
     space::SpaceManifest,
 };
-use cotter_models::Speaks;
+use cotter_models::ApiFormat;
 use expect_test::{Expect, expect};
 use jsonschema::Validator;
 use serde_json::{Value, json};
@@ -135,7 +135,7 @@ fn settings(document: &Document, source: SettingsOwner) -> Result<(), SettingsEr
     servers.transpose()?;
     let spoken = settings.providers.values().filter_map(|provider| provider.speaks.as_ref());
     let mut strange =
-        spoken.filter(|word| !Speaks::WORDS.iter().any(|(known, _)| *known == word.text));
+        spoken.filter(|word| !ApiFormat::WORDS.iter().any(|(known, _)| *known == word.text));
     strange.next().map_or(Ok(()), |word| Err(word.location.error("nobody speaks that")))
 }
 

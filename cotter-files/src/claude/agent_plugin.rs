@@ -52,7 +52,7 @@ impl Plugin {
             return None;
         };
         if version != KNOWN_VERSION {
-            let version = text::clip(&text::show_line(version), 40).into_owned();
+            let version = text::cut_chars(&text::show_line(version), 40).into_owned();
             let why = format!("Agent Plugins {version} is not supported, only {KNOWN_VERSION}");
             self.report(path, line, Severity::Rejected, why);
             return Some(Version::Unknown);
@@ -60,7 +60,7 @@ impl Plugin {
         let why = match name {
             Some(name) if is_name(name) => return Some(Version::Known),
             Some(name) => {
-                let name = text::clip(&text::show_line(name), 80).into_owned();
+                let name = text::cut_chars(&text::show_line(name), 80).into_owned();
                 format!("`{name}` is not a valid name for Agent Plugins")
             }
             None => "`name` is missing: the name of another manifest or of its folder is used"
@@ -82,7 +82,7 @@ impl Plugin {
             );
         };
         for (name, node) in object.members() {
-            let name = text::clip(&text::show_line(name), 60).into_owned();
+            let name = text::cut_chars(&text::show_line(name), 60).into_owned();
             let why = format!("`extensions`: the part for `{name}` is not honoured");
             self.report(path, Some(node.location().line() as usize), Severity::Warning, why);
         }
@@ -174,7 +174,7 @@ fn servers(
             Err(why) => {
                 let line =
                     why.location().map_or(node.location(), |location| location.clone()).line();
-                let name = text::clip(&text::show_line(name), 40).into_owned();
+                let name = text::cut_chars(&text::show_line(name), 40).into_owned();
                 let why = format!("the server `{name}` cannot be used: {}", why.message());
                 errors.push((line as usize, why));
             }

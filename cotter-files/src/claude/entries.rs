@@ -187,7 +187,7 @@ impl<'a> EntryReader<'a> {
                 |name: &&String| !our_tools(name).is_empty() || name.starts_with("mcp__");
             if let Some(name) = names.iter().find(|name| !is_known(name)) {
                 let name = text::show_line(name);
-                let why = format!("no tool of Cotter is known as `{}`", text::clip(&name, 60));
+                let why = format!("no tool of Cotter is known as `{}`", text::cut_chars(&name, 60));
                 self.report(Severity::Warning, Some(&node), why);
             }
         }
@@ -283,7 +283,7 @@ impl<'a> EntryReader<'a> {
             }
             kind => {
                 let kind = text::show_line(kind);
-                Err(format!("there is no handler `{}`", text::clip(&kind, 60)))
+                Err(format!("there is no handler `{}`", text::cut_chars(&kind, 60)))
             }
         }
     }
@@ -309,9 +309,10 @@ impl<'a> EntryReader<'a> {
             (None, Some("bash")) => {
                 Ok(CommandLine::Words(["bash", "-c", line].map(str::to_owned).into()))
             }
-            (None, Some(shell)) => {
-                Err(format!("there is no shell `{}` here", text::clip(&text::show_line(shell), 60)))
-            }
+            (None, Some(shell)) => Err(format!(
+                "there is no shell `{}` here",
+                text::cut_chars(&text::show_line(shell), 60)
+            )),
         }
     }
 
@@ -464,7 +465,7 @@ impl<'a> EntryReader<'a> {
         for (key, node) in object.members().filter(|(key, _)| !known.contains(key)) {
             let ignored = IGNORED_HANDLER_KEYS.iter().find(|(name, _)| *name == key);
             let key = text::show_line(key);
-            let key = text::clip(&key, 60);
+            let key = text::cut_chars(&key, 60);
             let why = match ignored {
                 Some((_, why)) => format!("`{key}` is not honoured: {why}"),
                 None => format!("unknown key `{key}` is ignored"),

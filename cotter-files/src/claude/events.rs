@@ -239,7 +239,7 @@ pub(crate) fn find_event(name: &str) -> Result<ClaudeEvent, String> {
     }
     let known = UNSUPPORTED_EVENTS.iter().find(|(other, _)| *other == name);
     let shown = cotter::text::show_line(name);
-    let shown = cotter::text::clip(&shown, 60);
+    let shown = cotter::text::cut_chars(&shown, 60);
     let names =
         || ROWS.iter().map(|row| row.name).chain(UNSUPPORTED_EVENTS.iter().map(|(name, _)| *name));
     Err(match (known, cotter::text::did_you_mean(name, names())) {

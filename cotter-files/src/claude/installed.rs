@@ -209,7 +209,7 @@ fn servers(plugin: &Plugin, path: &Path, text: &str, diagnostics: &mut Vec<Diagn
         match read {
             Ok(read) => found.extend(read.into_iter().map(|server| rename_server(plugin, server))),
             Err(why) => {
-                let name = text::clip(&text::show_line(name), 40).into_owned();
+                let name = text::cut_chars(&text::show_line(name), 40).into_owned();
                 reject(line, &format!("the server `{name}` cannot be read: {}", why.message()));
             }
         }
@@ -303,7 +303,7 @@ fn keep_hooks(unit: &mut ClaudeUnit) {
 
 /// A plugin's `name@marketplace`, escaped and shortened for display.
 fn shown(id: &str) -> String {
-    text::clip(&text::show_line(id), 80).into_owned()
+    text::cut_chars(&text::show_line(id), 80).into_owned()
 }
 
 /// The diagnostic for a plugin that is enabled and not installed.

@@ -100,14 +100,14 @@ fn interpret_exit(
             let mut output = read?;
             if !is_known && row.passes_plain_text {
                 output.context =
-                    clip_text(&String::from_utf8_lossy(&process.stdout)).into_iter().collect();
+                    cut_text(&String::from_utf8_lossy(&process.stdout)).into_iter().collect();
             }
             Ok(output)
         }
         2 => {
             let why = match stderr {
                 "" => format!("hook {name} exited with code 2"),
-                message => clip(message),
+                message => cut_reason(message),
             };
             Ok(apply_exit_two(row.exit_two, read.unwrap_or_default(), why))
         }
@@ -355,21 +355,21 @@ fn parse_decision_word(value: Option<&Value>) -> DecisionWord {
 fn text_of_value(value: &Value) -> Option<String> {
     match value {
         Value::Null => None,
-        Value::String(text) => clip_text(text),
-        other => Some(clip(&other.to_string())),
+        Value::String(text) => cut_text(text),
+        other => Some(cut_reason(&other.to_string())),
     }
 }
 
 /// The maximum length of a hook's text that is passed on.
 const MAX_TEXT_CHARS: usize = 10_000;
 
-fn clip_text(text: &str) -> Option<String> {
+fn cut_text(text: &str) -> Option<String> {
     let text = Some(text.trim()).filter(|text| !text.is_empty())?;
-    Some(text::clip(text, MAX_TEXT_CHARS).into_owned())
+    Some(text::cut_chars(text, MAX_TEXT_CHARS).into_owned())
 }
 
-fn clip(text: &str) -> String {
-    text::clip(text, REASON_CHARS).into_owned()
+fn cut_reason(text: &str) -> String {
+    text::cut_chars(text, REASON_CHARS).into_owned()
 }
 
 /// True if any part of an object refuses, in any spelling of its keys.

@@ -316,7 +316,7 @@ impl Plugin {
                         self.fail(PluginFileKind::Hooks, path, line, why);
                         continue;
                     }
-                    let key = text::clip(&text::show_line(key), 60).into_owned();
+                    let key = text::cut_chars(&text::show_line(key), 60).into_owned();
                     let why = format!("`{key}` is not honoured");
                     self.report(path, line, Severity::Warning, why);
                     continue;
@@ -659,7 +659,7 @@ fn each(node: Node<'_>) -> Vec<Node<'_>> {
 
 /// A path from the root of a plugin that stays in the plugin.
 pub(crate) fn path_in_plugin(path: &str) -> Result<PathBuf, String> {
-    let shown = || text::clip(&text::show_line(path), 60).into_owned();
+    let shown = || text::cut_chars(&text::show_line(path), 60).into_owned();
     let below = ROOTS.iter().find_map(|root| path.strip_prefix(root)?.strip_prefix('/'));
     let parts = Path::new(below.unwrap_or(path)).components();
     let parts = parts.filter(|part| *part != Component::CurDir);

@@ -101,7 +101,7 @@ pub(crate) fn read(
     unit.settings.hooks = hooks;
     unit.diagnostics.extend(diagnostics);
     for (key, node) in object.members().filter(|(key, _)| !KNOWN_KEYS.contains(key)) {
-        let shown = text::clip(&text::show_line(key), 60).into_owned();
+        let shown = text::cut_chars(&text::show_line(key), 60).into_owned();
         let why = match IGNORED_KEYS.iter().find(|(name, _)| *name == key) {
             Some((_, why)) => format!("`{shown}` is not honoured: {why}"),
             None => format!("unknown key `{shown}` is ignored"),
@@ -145,7 +145,7 @@ fn permissions(
             "defaultMode" => permissions.mode = mode(unit, &node, scope),
             "disableBypassPermissionsMode" => {}
             _ => {
-                let key = text::clip(&text::show_line(key), 60).into_owned();
+                let key = text::cut_chars(&text::show_line(key), 60).into_owned();
                 report(unit, &node, Severity::Warning, format!("`{key}` is not honoured"));
             }
         }
@@ -159,7 +159,7 @@ fn mode(unit: &mut ClaudeUnit, node: &Node<'_>, scope: ClaudeScope) -> Option<Mo
         "acceptEdits" if scope == ClaudeScope::Own => Some(Mode::AcceptEdits),
         "default" => None,
         other => {
-            let other = text::clip(&text::show_line(other), 40).into_owned();
+            let other = text::cut_chars(&text::show_line(other), 40).into_owned();
             let why = match scope {
                 ClaudeScope::Project => "a project may only tighten",
                 ClaudeScope::Own => "unknown mode",

@@ -112,7 +112,7 @@ impl Dialect {
         let reasons = [answer.block.unwrap_or_default(), stderr.trim().to_owned()];
         let reason = reasons.into_iter().find(|reason| !reason.trim().is_empty());
         let reason = reason.unwrap_or_else(|| format!("hook {name} exited with code {code}"));
-        let reason = text::clip(&reason, REASON_CHARS).into_owned();
+        let reason = text::cut_chars(&reason, REASON_CHARS).into_owned();
         Ok(HookAnswer { block: Some(reason), change: None, decision: None, ..answer })
     }
 

@@ -199,7 +199,7 @@ fn name(node: Node<'_>) -> Result<SmolStr, SettingsError> {
         false => Err(node
             .error(format!(
                 "`{}` is not a valid name",
-                text::clip(&text::show_line(name), MAX_NAME)
+                text::cut_chars(&text::show_line(name), MAX_NAME)
             ))
             .with_hint(format!("use at most {MAX_NAME} visible characters, without quotes"))),
     }

@@ -476,7 +476,7 @@ pub(crate) fn find_program_error(
     if !program.contains('/') || Path::new(program).has_root() {
         return None;
     }
-    let shown = text::clip(&text::show_line(program), 80).into_owned();
+    let shown = text::cut_chars(&text::show_line(program), 80).into_owned();
     match find(program) {
         ProgramState::Executable => None,
         ProgramState::NotExecutable => {
@@ -487,7 +487,9 @@ pub(crate) fn find_program_error(
             let within = format!("./{below}/{within}");
             let meant = match find(&within) {
                 ProgramState::Missing => String::new(),
-                _ => format!("; did you mean `{}`?", text::clip(&text::show_line(&within), 80)),
+                _ => {
+                    format!("; did you mean `{}`?", text::cut_chars(&text::show_line(&within), 80))
+                }
             };
             Some(format!("there is no program `{shown}` in the folder that has `{below}`{meant}"))
         }
@@ -498,7 +500,7 @@ fn check_keys(fields: &YamlFields) -> Result<(), FieldError> {
     let Some(field) = fields.iter().find(|field| !KEYS.contains(&field.key.as_str())) else {
         return Ok(());
     };
-    let key = text::clip(&text::show_line(&field.key), 40).into_owned();
+    let key = text::cut_chars(&text::show_line(&field.key), 40).into_owned();
     let hint = text::did_you_mean(&field.key, KEYS);
     let hint = hint.unwrap_or_else(|| format!("there are {}", quoted(&KEYS)));
     Err(FieldError::new(field.line, format!("there is no key `{key}`; {hint}")))
@@ -525,7 +527,7 @@ fn id(fields: &YamlFields) -> Result<(&str, usize), FieldError> {
     match id.chars().all(fits) && id.len() <= MAX_ID {
         true => Ok((id, line)),
         false => {
-            let shown = text::clip(&text::show_line(id), 40).into_owned();
+            let shown = text::cut_chars(&text::show_line(id), 40).into_owned();
             let why = format!(
                 "`{shown}` is not a valid `id`: use at most {MAX_ID} letters, digits, `-`, `_` and `.`"
             );
@@ -539,7 +541,7 @@ fn phase(fields: &YamlFields) -> Result<PointId, FieldError> {
     if let Some((_, point)) = PHASES.iter().find(|(word, _)| *word == phase) {
         return Ok(*point);
     }
-    let shown = text::clip(&text::show_line(phase), 40).into_owned();
+    let shown = text::cut_chars(&text::show_line(phase), 40).into_owned();
     let words = PHASES.map(|(word, _)| word);
     // A point has a longer name than a phase: `tool.pre`.
     let short = phase.strip_prefix("tool.").unwrap_or(phase);

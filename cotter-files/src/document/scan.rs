@@ -71,13 +71,13 @@ pub(crate) fn path_at(text: &str, offset: usize) -> String {
             }
             ScanContainer::Object(Some(key)) => {
                 path.push_str("[\"");
-                path.push_str(&text::clip(&text::show_line(key), 60));
+                path.push_str(&text::cut_chars(&text::show_line(key), 60));
                 path.push_str("\"]");
             }
             ScanContainer::List(index) => path.push_str(&format!("[{index}]")),
         }
     }
-    text::clip(&path, 100).into_owned()
+    text::cut_chars(&path, 100).into_owned()
 }
 
 /// Describes the token that the grammar expects at `offset`.
@@ -99,7 +99,7 @@ pub(crate) fn expected_at(text: &str, offset: usize) -> &'static str {
 /// Describes the first token at or after `offset`.
 pub(crate) fn found_at(text: &str, offset: usize) -> String {
     match Tokens::new(text.get(offset..).unwrap_or_default()).next() {
-        Some(token) => format!("`{}`", text::clip(&text::show_line(token.text), 40)),
+        Some(token) => format!("`{}`", text::cut_chars(&text::show_line(token.text), 40)),
         None => "the end of the file".to_owned(),
     }
 }

@@ -177,7 +177,7 @@ impl AgentLimitReader<'_> {
         }
         let line = self.fields.get("tools").map_or(1, |field| field.line);
         for call in &calls {
-            let call = text::clip(&text::show_line(call), 40).into_owned();
+            let call = text::cut_chars(&text::show_line(call), 40).into_owned();
             let why = format!("`{call}` in `tools` is a kind of call, not a tool: it is skipped");
             self.report(Severity::Repaired, line, why);
         }
@@ -197,7 +197,7 @@ impl AgentLimitReader<'_> {
                 let tool = match word.split_once('(') {
                     None => &word,
                     Some((tool, _)) => {
-                        let call = text::clip(&text::show_line(&word), 40).into_owned();
+                        let call = text::cut_chars(&text::show_line(&word), 40).into_owned();
                         let why =
                             format!("`{call}` is a kind of call: the whole tool is disallowed");
                         self.report(Severity::Repaired, line, why);
@@ -225,7 +225,7 @@ impl AgentLimitReader<'_> {
             Some("plan") => Ok(true),
             None | Some("default") => Ok(false),
             Some(mode) => {
-                let mode = text::clip(&text::show_line(mode), 40).into_owned();
+                let mode = text::cut_chars(&text::show_line(mode), 40).into_owned();
                 let why =
                     format!("`permissionMode` `{mode}` has no effect: the caller's mode applies");
                 self.report(Severity::Warning, line, why);

@@ -313,7 +313,7 @@ fn trigger(line: usize, value: &YamlValue) -> Result<Trigger, FieldError> {
                 None | Some("keyword") => TriggerKind::Keyword,
                 Some("regex") => TriggerKind::Regex,
                 Some(other) => {
-                    let other = text::clip(&text::show_line(other), 40).into_owned();
+                    let other = text::cut_chars(&text::show_line(other), 40).into_owned();
                     let why =
                         format!("the `type` of a trigger is `regex` or `keyword`, not `{other}`");
                     return Err(error(at("type"), why));
@@ -342,7 +342,7 @@ pub(crate) fn warn_of_keys(
     let near =
         fields.iter().filter(|field| !keys.contains(&field.key.as_str())).filter_map(|field| {
             let hint = text::did_you_mean(&field.key, keys.iter().copied())?;
-            let key = text::clip(&text::show_line(&field.key), 40).into_owned();
+            let key = text::cut_chars(&text::show_line(&field.key), 40).into_owned();
             let message = format!("`{key}` has no effect; {hint}");
             Some(Diagnostic::new(&found.shown, Some(field.line), Severity::Warning, message))
         });

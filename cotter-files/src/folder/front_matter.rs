@@ -129,7 +129,7 @@ impl YamlFields {
 impl YamlField {
     /// Creates the error that this field has the wrong type or value; `wanted` says what is expected.
     pub fn error(&self, wanted: &str) -> FieldError {
-        let key = text::clip(&text::show_line(&self.key), 40).into_owned();
+        let key = text::cut_chars(&text::show_line(&self.key), 40).into_owned();
         FieldError { line: self.line, message: format!("`{key}` has to be {wanted}") }
     }
 }
@@ -371,7 +371,7 @@ fn describe_yaml_error(error: &serde_saphyr::Error) -> YamlError {
     let (why, is_final) = match error {
         Error::DuplicateMappingKey { key, .. } => {
             let key = key.as_deref().unwrap_or("?");
-            let key = text::clip(&text::show_line(key), 40).into_owned();
+            let key = text::cut_chars(&text::show_line(key), 40).into_owned();
             (format!("duplicate key `{key}`"), true)
         }
         // Text behind an alias was already parsed once without error: only the number of aliases is wrong.

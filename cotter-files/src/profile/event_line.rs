@@ -86,7 +86,7 @@ fn redact_and_shorten(value: &mut Value, redactor: &Redactor) {
 
 fn shorten(value: &mut Value) {
     match value {
-        Value::String(string) => *string = text::cut(string, TEXT_BYTES),
+        Value::String(string) => *string = text::cut_bytes(string, TEXT_BYTES),
         Value::Array(items) => items.iter_mut().for_each(shorten),
         Value::Object(members) => members.values_mut().for_each(shorten),
         _ => {}
@@ -97,7 +97,7 @@ fn shorten(value: &mut Value) {
 pub(crate) fn summary(payload: &Value) -> String {
     let text = |key: &str| {
         let value = payload[key].as_str().unwrap_or("?");
-        text::clip(&text::show_line(value), 100).into_owned()
+        text::cut_chars(&text::show_line(value), 100).into_owned()
     };
     let number = |key: &str| payload[key].as_u64().unwrap_or_default();
     let size = |key: &str| match &payload[key] {

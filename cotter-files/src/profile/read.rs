@@ -117,7 +117,7 @@ fn name(object: &Object<'_>, folder_name: &str) -> Result<SmolStr, SettingsError
     match check_name(NameKind::Subagent, name) {
         Ok(()) => Ok(name.into()),
         Err(_) => {
-            let shown = text::clip(&text::show_line(name), 60).into_owned();
+            let shown = text::cut_chars(&text::show_line(name), 60).into_owned();
             Err(node.error(format!("`{shown}` cannot be the name of a profile")).with_hint(NAMES))
         }
     }
@@ -292,7 +292,7 @@ fn command(
 fn path(node: Node<'_>) -> Result<PathBuf, SettingsError> {
     const HINT: &str = "use a path like `runs/calls.jsonl`, relative to the profile's folder";
     let path = node.non_empty_string()?;
-    let shown = text::clip(&text::show_line(path), 60).into_owned();
+    let shown = text::cut_chars(&text::show_line(path), 60).into_owned();
     let invalid = |why: &str| Err(node.error(format!("`{shown}` {why}")).with_hint(HINT));
     let parts: Vec<_> = path.split('/').collect();
     let is_plain = |part: &&str| {
@@ -315,13 +315,13 @@ fn path(node: Node<'_>) -> Result<PathBuf, SettingsError> {
 fn address(node: Node<'_>, grants: ProfileGrants<'_>) -> Result<SourcedText, SettingsError> {
     let url = node.non_empty_string()?;
     let host = host_of(url).map_err(|why| {
-        let shown = text::clip(&text::show_line(url), 60).into_owned();
+        let shown = text::cut_chars(&text::show_line(url), 60).into_owned();
         node.error(format!("`{shown}` {why}"))
             .with_hint("use a URL like `https://hooks.example.com/cotter`")
     })?;
     if let Some(posts) = grants.posts {
         posts.admits(url).map_err(|why| {
-            let host = text::clip(&host, 100).into_owned();
+            let host = text::cut_chars(&host, 100).into_owned();
             node.error(format!("cannot post to `{host}`: {why}")).with_hint(
                 "the operator of a machine lists hosts in `COTTER_HOOK_WEBHOOK_ALLOWLIST`",
             )

@@ -182,7 +182,7 @@ fn text_of(item: Option<&SnapshotItem>) -> Result<String, &'static str> {
 
 fn show_diff_line(line: &str, unfinished: bool) -> String {
     let line = text::show(line.strip_suffix('\n').unwrap_or(line)).into_owned();
-    let shown = text::clip(&line, MAX_LINE_CHARS);
+    let shown = text::cut_chars(&line, MAX_LINE_CHARS);
     let cut = if shown.len() < line.len() { " (the line is cut)" } else { "" };
     let end = if unfinished { " (no newline at the end)" } else { "" };
     format!("{shown}{cut}{end}")

@@ -401,7 +401,7 @@ async fn check_requests(loading: LoadContext, prompts: &[&str], expected: Expect
     let mut shown = format!("system: {}\n", request.system);
     for message in request.messages.iter() {
         if let Message::User(user) = message {
-            shown += &format!("{:?}: {}\n", user.mark, user.content.text());
+            shown += &format!("{:?}: {}\n", user.kind, user.content.text());
         }
     }
     let real = folder.path().canonicalize().unwrap();

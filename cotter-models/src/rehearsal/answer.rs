@@ -34,7 +34,7 @@ pub(super) fn answer(plan: &Plan, conversation: &Conversation<'_>, tools: &ToolL
     answers.extend(
         plan.unknown
             .iter()
-            .map(|sentence| format!("I do not understand \"{}\"", text::clip(sentence, 200))),
+            .map(|sentence| format!("I do not understand \"{}\"", text::cut_chars(sentence, 200))),
     );
     let show_help = answers.is_empty() || !plan.unknown.is_empty();
     if answers.is_empty() {
@@ -50,7 +50,7 @@ pub(super) fn answer(plan: &Plan, conversation: &Conversation<'_>, tools: &ToolL
 pub(super) fn summary(conversation: &str) -> String {
     let requests = conversation.lines().filter_map(|line| line.strip_prefix("[Person]: "));
     let requests: Vec<_> =
-        requests.map(|request| format!("\"{}\"", text::clip(request, 200))).collect();
+        requests.map(|request| format!("\"{}\"", text::cut_chars(request, 200))).collect();
     let count = requests.len();
     let shown = requests[count.saturating_sub(LINES)..].join(", ");
     format!("rehearsal: the person asked for {count}: {shown}{FOOT}")
@@ -58,7 +58,7 @@ pub(super) fn summary(conversation: &str) -> String {
 
 fn describe_result(call: &ToolCall, result: &ToolResultMessage) -> String {
     let content = result.content.text();
-    let call_text = format!("`{}` {}", call.name, text::clip(&call.input.to_string(), 200));
+    let call_text = format!("`{}` {}", call.name, text::cut_chars(&call.input.to_string(), 200));
     match result.error {
         None if let Some((name, text)) = subagent_answer(call, &content) => {
             format!("@{name} says:\n{}", excerpt(&text))
@@ -90,7 +90,7 @@ fn describe_missing(missing: &Missing, tools: &ToolList) -> String {
         [] => "there are no tools here".to_owned(),
         names => format!("there are {}", names.join(", ")),
     };
-    format!("\"{}\" needs the tool `{tool}`, and {offered}", text::clip(request, 200))
+    format!("\"{}\" needs the tool `{tool}`, and {offered}", text::cut_chars(request, 200))
 }
 
 fn usages() -> Vec<&'static str> {
@@ -102,7 +102,7 @@ fn excerpt(content: &str) -> String {
     let content = content.trim_end();
     let lines: Vec<_> = content.lines().collect();
     let shown = lines[..lines.len().min(LINES)].join("\n");
-    let clipped = text::clip(&shown, CHARS);
+    let clipped = text::cut_chars(&shown, CHARS);
     match lines.len().saturating_sub(LINES) {
         0 => clipped.into_owned(),
         more => format!("{clipped}\n… and {more} lines more"),

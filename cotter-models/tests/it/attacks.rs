@@ -14,7 +14,7 @@ use cotter::{
     model::{Delta, Model, Request, Thinking},
     text::redact::Redactor,
 };
-use cotter_models::{ApiKey, Http, HttpModel, Player, Provider, Recorder, Speaks, Tape};
+use cotter_models::{ApiFormat, ApiKey, Http, HttpModel, Player, Provider, Recorder, Tape};
 use cotter_test::{Answer, Dialect, LocalProvider};
 use expect_test::{Expect, expect};
 use proptest::{collection::vec, prelude::*};
@@ -28,8 +28,8 @@ use crate::kit::{
 /// One model per dialect and flavour. Nothing is sent to them.
 fn models() -> Vec<HttpModel> {
     let ready = |name: &str| Provider::built_in(name).expect("it is known");
-    let thinks_aloud = Provider::new("deep", Speaks::OpenAiChat, "https://api.deepseek.com");
-    let lab = Provider::new("lab", Speaks::OpenAiChat, "http://127.0.0.1:1/v1");
+    let thinks_aloud = Provider::new("deep", ApiFormat::OpenAiChat, "https://api.deepseek.com");
+    let lab = Provider::new("lab", ApiFormat::OpenAiChat, "http://127.0.0.1:1/v1");
     let all = [
         (ready("anthropic"), "claude-opus-4-6"),
         (ready("openai-responses"), "gpt-5.6-sol"),
@@ -510,7 +510,7 @@ fn head(stream: &mut std::net::TcpStream) {
 }
 
 fn model_by_hand(url: &str, http: &Http) -> HttpModel {
-    Provider::new("lab", Speaks::AnthropicMessages, url).model("m", http)
+    Provider::new("lab", ApiFormat::AnthropicMessages, url).model("m", http)
 }
 
 #[tokio::test]
@@ -585,8 +585,8 @@ async fn s28_proxy_password_is_in_no_error() {
         "http://me:hush hush@x y/",
     ] {
         let http = Http::new().with_proxy(proxy, "");
-        let model =
-            Provider::new("lab", Speaks::AnthropicMessages, "http://x.invalid").model("m", &http);
+        let model = Provider::new("lab", ApiFormat::AnthropicMessages, "http://x.invalid")
+            .model("m", &http);
         let text_part = reply_deltas(&model, hello()).await;
         assert!(!text_part.contains("hush"), "{text_part}");
     }

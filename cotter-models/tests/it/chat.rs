@@ -12,7 +12,7 @@ use cotter::{
     model::{Delta, Model, Request, Thinking, tools::ToolList},
     permission::{Zone, facts::Facts},
 };
-use cotter_models::{ApiKey, Http, HttpModel, Provider, Speaks};
+use cotter_models::{ApiFormat, ApiKey, Http, HttpModel, Provider};
 use cotter_test::{Answer, Dialect, LocalProvider, transcript};
 use expect_test::{Expect, expect};
 use futures_util::StreamExt;
@@ -24,7 +24,7 @@ const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/chat
 
 /// A model behind a local provider.
 fn model_at(provider: &LocalProvider, model: &str) -> HttpModel {
-    let lab = Provider::new("lab", Speaks::OpenAiChat, provider.url());
+    let lab = Provider::new("lab", ApiFormat::OpenAiChat, provider.url());
     lab.with_key(ApiKey::new("a key")).model(model, &Http::new())
 }
 
@@ -68,7 +68,7 @@ async fn check_reply(name: &str, expected: Expect) {
 }
 
 fn model(provider: &str, url: &str, model: &str) -> HttpModel {
-    Provider::new(provider, Speaks::OpenAiChat, url).model(model, &Http::new())
+    Provider::new(provider, ApiFormat::OpenAiChat, url).model(model, &Http::new())
 }
 
 fn request(messages: &[Message]) -> Request {

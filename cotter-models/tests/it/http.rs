@@ -4,7 +4,7 @@
 use std::time::{Duration, SystemTime};
 
 use cotter::model::{Model, ModelErrorKind};
-use cotter_models::{ApiKey, Http, Provider, Speaks};
+use cotter_models::{ApiFormat, ApiKey, Http, Provider};
 use cotter_test::{After, Answer, Cut, Dialect, LocalProvider};
 use expect_test::{Expect, expect};
 use futures_util::StreamExt;
@@ -461,7 +461,7 @@ async fn invalid_key_sends_nothing() {
 #[tokio::test]
 async fn invalid_address_is_a_bad_request() {
     for url in ["", "not an address", "ftp://127.0.0.1"] {
-        let provider = Provider::new("lab", Speaks::AnthropicMessages, url);
+        let provider = Provider::new("lab", ApiFormat::AnthropicMessages, url);
         let text_part = deltas(&provider.model("local", &Http::new()), hello()).await;
         let error = text_part[0].as_ref().expect_err("there is nobody");
         assert_eq!(error.kind, ModelErrorKind::BadRequest, "{url}: {error}");

@@ -15,7 +15,7 @@ use cotter::{
     model::{Delta, Model, ModelError, ReplyStream, Request, Thinking, tools::ToolList},
     permission::{Zone, facts::Facts},
 };
-use cotter_models::{ApiKey, Http, HttpModel, Provider, Speaks};
+use cotter_models::{ApiFormat, ApiKey, Http, HttpModel, Provider};
 use cotter_test::{Answer, Dialect, LocalProvider};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ pub(crate) fn provider_at(local: &LocalProvider) -> Provider {
     let provider = match local.dialect() {
         Dialect::AnthropicMessages => Provider::built_in("anthropic").expect("it is known"),
         Dialect::OpenAiResponses => Provider::built_in("openai-responses").expect("it is known"),
-        _ => Provider::new("lab", Speaks::OpenAiChat, ""),
+        _ => Provider::new("lab", ApiFormat::OpenAiChat, ""),
     };
     provider.with_base_url(local.url()).with_key(ApiKey::new(KEY))
 }

@@ -10,7 +10,7 @@ use cotter::{
     },
     model::{Model, Request},
 };
-use cotter_models::{ApiKey, Http, HttpModel, Provider, Speaks};
+use cotter_models::{ApiFormat, ApiKey, Http, HttpModel, Provider};
 use cotter_test::{Answer, Dialect, LocalProvider, ScriptedModel, Step};
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
@@ -23,7 +23,7 @@ use crate::kit::{
 /// One model per dialect. Nothing is sent.
 fn models() -> [HttpModel; 3] {
     let ready = |name: &str| Provider::built_in(name).expect("it is known");
-    let chat = Provider::new("lab", Speaks::OpenAiChat, "http://127.0.0.1:9/v1");
+    let chat = Provider::new("lab", ApiFormat::OpenAiChat, "http://127.0.0.1:9/v1");
     let (http, key) = (Http::new(), || ApiKey::new("key"));
     [
         ready("anthropic").with_key(key()).model("claude-opus-4-6", &http),

@@ -16,7 +16,7 @@ use cotter::{
     model::{Delta, Model, Request, Thinking, tools::ToolList},
     permission::{Zone, facts::Facts},
 };
-use cotter_models::{ApiKey, Http, HttpModel, Provider, Speaks};
+use cotter_models::{ApiFormat, ApiKey, Http, HttpModel, Provider};
 use cotter_test::transcript;
 use expect_test::{Expect, expect};
 use futures_util::StreamExt;
@@ -850,7 +850,7 @@ async fn agent_sends_encrypted_thoughts_back() {
 
 #[test]
 fn custom_provider_may_use_responses() {
-    let lab = Provider::new("lab", Speaks::OpenAiResponses, "http://127.0.0.1:9/v1");
+    let lab = Provider::new("lab", ApiFormat::OpenAiResponses, "http://127.0.0.1:9/v1");
     let own =
         reply("lab/qwen3", [thought(json!({"encrypted_content": "plain"})), text_part("Hi.")]);
     let request = request([Message::user("Hello?"), own]);

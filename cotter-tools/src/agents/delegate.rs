@@ -32,6 +32,7 @@ use cotter::{
     agent::session::{BudgetShare, TaskAllowance},
     history::outcome::ToolErrorKind,
     permission::{Zone, facts::Facts},
+    text,
     tool::ToolFuture,
 };
 use futures_util::{StreamExt, stream};
@@ -185,10 +186,10 @@ fn report(answers: &[TaskResult]) -> Result<ToolOutput, ToolError> {
     let rows = |max_bytes: usize| -> Vec<Value> {
         let row = |(at, TaskResult { agent, answer }): (usize, &TaskResult)| match answer {
             Ok(content) => json!({
-                "task": at + 1, "agent": agent, "status": "success", "content": cut(content, max_bytes),
+                "task": at + 1, "agent": agent, "status": "success", "content": text::cut_bytes(content, max_bytes),
             }),
             Err(message) => json!({
-                "task": at + 1, "agent": agent, "status": "error", "message": cut(message, max_bytes),
+                "task": at + 1, "agent": agent, "status": "error", "message": text::cut_bytes(message, max_bytes),
             }),
         };
         answers.iter().enumerate().map(row).collect()
@@ -205,12 +206,4 @@ fn report(answers: &[TaskResult]) -> Result<ToolOutput, ToolError> {
     let data = json!({"status": "success", "data": rows(max_bytes)});
     let render_data = is_cut.then(|| json!({"tasks": rows(usize::MAX)}));
     Ok(ToolOutput { content: data.to_string().into(), render_data })
-}
-
-fn cut(text: &str, max_bytes: usize) -> String {
-    if text.len() <= max_bytes {
-        return text.to_owned();
-    }
-    let end = text.floor_char_boundary(max_bytes);
-    format!("{}… [{} bytes left out]", &text[..end], text.len() - end)
 }

@@ -86,7 +86,8 @@ fn quote_lines(lines: &[&str], from: usize, count: usize) -> String {
     let mut text = String::new();
     let shown = lines.iter().enumerate().skip(from).take(count.clamp(1, SHOWN_LINES));
     for (at, line) in shown {
-        let _ = writeln!(text, "{:>6}\t{}", at + 1, cotter::text::clip(line, COMPARE_LIMITS.1));
+        let _ =
+            writeln!(text, "{:>6}\t{}", at + 1, cotter::text::cut_chars(line, COMPARE_LIMITS.1));
     }
     if count > SHOWN_LINES {
         let _ = writeln!(text, "…");

@@ -255,7 +255,7 @@ struct GrepMatches<'a> {
 impl GrepMatches<'_> {
     fn line(&mut self, mark: char, number: Option<u64>, bytes: &[u8]) {
         let line = String::from_utf8_lossy(bytes.trim_ascii_end());
-        let line = text::clip(&line, LINE_CHARS);
+        let line = text::cut_chars(&line, LINE_CHARS);
         let number = number.unwrap_or(0);
         self.text.push_str(&format!("{}{mark}{number}{mark}{line}\n", self.shown));
     }

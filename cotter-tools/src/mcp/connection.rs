@@ -291,7 +291,7 @@ impl Connection {
     async fn call_error(&self, cause: &ServiceError) -> ToolError {
         match cause {
             ServiceError::McpError(error) => {
-                let text = text::clip(&error.message, ERROR_CHARS);
+                let text = text::cut_chars(&error.message, ERROR_CHARS);
                 ToolError::failed(format!("the server refused: {}", text::show_line(&text)))
             }
             cause => ToolError::failed(format!(
@@ -331,7 +331,7 @@ impl ListedTools {
             let bytes = definition.to_json().to_string().len();
             let count = self.tools.len() + self.duplicates.len() + self.too_large.len();
             if bytes > DEFINITION_BYTES && count < MAX_TOOLS {
-                self.too_large.push(text::clip(&definition.name, NAME_CHARS).into_owned());
+                self.too_large.push(text::cut_chars(&definition.name, NAME_CHARS).into_owned());
                 continue;
             }
             self.bytes += bytes;
@@ -425,7 +425,7 @@ fn describe(cause: &dyn std::error::Error) -> String {
         message.push_str(&format!(": {cause}"));
         source = cause.source();
     }
-    text::show_line(&text::clip(&message, ERROR_CHARS)).into_owned()
+    text::show_line(&text::cut_chars(&message, ERROR_CHARS)).into_owned()
 }
 
 /// Our side of the protocol. A server gets no model replies (sampling) and may not ask the person

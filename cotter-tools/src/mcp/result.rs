@@ -82,7 +82,7 @@ fn picture(data: String, claimed: &str) -> ContentPart {
 }
 
 fn placeholder(what: &str, kind: &str, size: usize) -> ContentPart {
-    let kind = text::clip(kind, 100);
+    let kind = text::cut_chars(kind, 100);
     ContentPart::Text(format!(
         "[{what} of type `{}` left out, {size} bytes in base64]",
         text::show_line(&kind)

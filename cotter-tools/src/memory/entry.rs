@@ -75,7 +75,7 @@ impl Entry {
         if line.trim().is_empty() || line.trim_start().starts_with('#') {
             return Ok(());
         }
-        let shown = || text::clip(&text::show_line(line), 60).into_owned();
+        let shown = || text::cut_chars(&text::show_line(line), 60).into_owned();
         let (key, value) =
             line.split_once(':').ok_or_else(|| format!("`{}` is not `key: value`", shown()))?;
         let value = without_quotes(value.trim());

@@ -178,7 +178,7 @@ impl Cx {
     /// last remark counts. It is reported with the hook's answer. The model sees it only if an external
     /// hook took too long. A remark that is too long is cut.
     pub fn remark(&self, remark: &str) {
-        let remark = text::clip(remark.trim(), REMARK_CHARS);
+        let remark = text::cut_chars(remark.trim(), REMARK_CHARS);
         if let Some(clock) = self.clock.as_ref().filter(|_| !remark.is_empty()) {
             clock.remark(remark.into_owned().into());
         }
@@ -186,7 +186,7 @@ impl Cx {
 
     /// Keeps a caveat about a hook's answer, for a failure that the answer does not show.
     pub(crate) fn set_caveat(&self, kind: CaveatKind, message: &str) {
-        let message = text::clip(message.trim(), REMARK_CHARS).into_owned().into();
+        let message = text::cut_chars(message.trim(), REMARK_CHARS).into_owned().into();
         if let Some(clock) = &self.clock {
             clock.set_caveat(kind, message);
         }

@@ -69,7 +69,7 @@ async fn name(cx: CommandCx) -> Result<CommandResult, StoreError> {
 async fn retry(cx: CommandCx) -> CommandResult {
     let entries = cx.controls.entries();
     let last_prompt = entries.iter().rev().find_map(|entry| match entry.body() {
-        EntryBody::Message(Message::User(user)) if user.mark == UserMessageKind::Typed => {
+        EntryBody::Message(Message::User(user)) if user.kind == UserMessageKind::Typed => {
             Some(user.content.clone())
         }
         _ => None,

@@ -49,7 +49,7 @@ impl JsonlStore {
     pub fn path(&self, id: &str) -> Result<PathBuf, StoreError> {
         let is_allowed = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
         if id.is_empty() || id.len() > 128 || !id.bytes().all(is_allowed) {
-            let id = crate::text::clip(id, 40);
+            let id = crate::text::cut_chars(id, 40);
             return Err(StoreError::new(format!(
                 "`{id}` is not a session id: expected letters, digits, `-` and `_`"
             )));
@@ -137,7 +137,7 @@ impl Store for JsonlStore {
         if header.id != id {
             // The file name gives the id. The id inside the file is untrusted: it may even be a path.
             let header_id = crate::text::show_line(&header.id);
-            let header_id = crate::text::clip(&header_id, 40);
+            let header_id = crate::text::cut_chars(&header_id, 40);
             loaded.diagnostics.push(format!("1: the header names another session, `{header_id}`"));
             header.id = id.into();
         }

@@ -216,7 +216,7 @@ pub(crate) fn write_message(object: &mut ObjectWriter<'_>, message: &Message) {
 fn write_user(object: &mut ObjectWriter<'_>, user: &UserMessage) {
     object.put("role", "user");
     write_content(object, &user.content);
-    match user.mark {
+    match user.kind {
         UserMessageKind::Typed => {}
         UserMessageKind::SkillInjection => _ = object.put("is_skill_injection", true),
         UserMessageKind::Compaction => _ = object.put("is_compaction", true),
@@ -471,7 +471,7 @@ fn read_message(value: &Value) -> Option<Message> {
 
 fn read_user(value: &Value) -> Option<UserMessage> {
     let flag = |name: &str| value[name].as_bool() == Some(true);
-    let mark = if flag("is_skill_injection") {
+    let kind = if flag("is_skill_injection") {
         UserMessageKind::SkillInjection
     } else if flag("is_compaction") {
         UserMessageKind::Compaction
@@ -490,7 +490,7 @@ fn read_user(value: &Value) -> Option<UserMessage> {
             rewrites: rewrites.filter_map(read_rewrite).collect(),
         })
     });
-    Some(UserMessage { content: read_content(&value["content"])?, mark, rewritten })
+    Some(UserMessage { content: read_content(&value["content"])?, kind, rewritten })
 }
 
 fn read_assistant(value: &Value) -> AssistantMessage {

@@ -42,7 +42,7 @@ pub struct UserMessage {
     /// The content.
     pub content: Content,
     /// The kind of the message.
-    pub mark: UserMessageKind,
+    pub kind: UserMessageKind,
     /// The text as the person typed it and its rewrites, if a hook rewrote it.
     pub rewritten: Option<Box<RewriteLog>>,
 }
@@ -50,12 +50,12 @@ pub struct UserMessage {
 impl UserMessage {
     /// Creates a message that a person typed.
     pub fn new(content: Content) -> Self {
-        UserMessage { content, mark: UserMessageKind::Typed, rewritten: None }
+        UserMessage { content, kind: UserMessageKind::Typed, rewritten: None }
     }
 
-    /// Creates a message of the kind `mark`.
-    pub fn with_kind(content: Content, mark: UserMessageKind) -> Self {
-        UserMessage { content, mark, rewritten: None }
+    /// Creates a message of the given kind.
+    pub fn with_kind(content: Content, kind: UserMessageKind) -> Self {
+        UserMessage { content, kind, rewritten: None }
     }
 }
 

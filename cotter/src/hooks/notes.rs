@@ -150,7 +150,7 @@ pub(crate) fn render<'a>(
             Some((_, bytes)) => bytes,
             None => &mut used.push_mut((owner.clone(), 0)).1,
         };
-        let cut_text = text::cut(&note.text, CAP_PER_OWNER.saturating_sub(*used_bytes));
+        let cut_text = text::cut_bytes(&note.text, CAP_PER_OWNER.saturating_sub(*used_bytes));
         *used_bytes += cut_text.len();
         let block = escape(&format!("{lead}{cut_text}"));
         if !text.is_empty() {

@@ -144,7 +144,7 @@ pub struct TriggerError {
 impl fmt::Display for TriggerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pattern = crate::text::show_line(&self.pattern);
-        let pattern = crate::text::clip(&pattern, 120);
+        let pattern = crate::text::cut_chars(&pattern, 120);
         write!(f, "the pattern `{pattern}` cannot be a trigger: {}", self.why)
     }
 }

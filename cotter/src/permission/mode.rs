@@ -163,6 +163,6 @@ fn parse_word<T: Copy>(
     let words = || table.iter().map(|(word, _)| *word);
     let all = || format!("a {kind} is one of {}", words().collect::<Vec<_>>().join(", "));
     let hint = text::did_you_mean(word, words()).unwrap_or_else(all);
-    let message = format!("unknown {kind} `{}`", text::clip(&text::show_line(word), 60));
+    let message = format!("unknown {kind} `{}`", text::cut_chars(&text::show_line(word), 60));
     Err(UnknownWord { message, hint })
 }

@@ -210,7 +210,7 @@ pub(crate) fn begin(step_cx: &StepCx, tools: &ToolSet, call: ToolCall) -> CallDe
 
 /// Refuses a call of a tool that the model is not shown.
 fn refuse_out_of_scope(decision: &mut CallDecision, tools: &ToolSet, generation: &Generation) {
-    let name = text::clip(&text::show_line(&decision.call.name), 80).into_owned();
+    let name = text::cut_chars(&text::show_line(&decision.call.name), 80).into_owned();
     if generation.tools.entry(&decision.call.name).is_some() {
         let words = format!("The tool `{name}` is not available to this agent.");
         return decision.refuse("scope", ToolErrorKind::Denied, words.clone(), words);

@@ -299,7 +299,7 @@ fn rule_check(step_cx: &StepCx, decision: &CallDecision) -> RuleCheck {
 
 fn preview(decision: &CallDecision) -> String {
     let input = serde_json::to_string(&decision.input).unwrap_or_default();
-    text::clip(&format!("{} {input}", decision.call.name), 2000).into_owned()
+    text::cut_chars(&format!("{} {input}", decision.call.name), 2000).into_owned()
 }
 
 /// The digest that binds an answer to session, call, tool definition, input and working folder.

@@ -392,7 +392,7 @@ fn describe(item: &Registration) -> String {
             if !meta.definition.is_empty() {
                 let definition = meta.definition.lines().next().unwrap_or_default();
                 let definition = text::show_line(definition);
-                let _ = write!(line, " ({})", text::clip(&definition, DEFINITION_CHARS));
+                let _ = write!(line, " ({})", text::cut_chars(&definition, DEFINITION_CHARS));
             }
             line
         }

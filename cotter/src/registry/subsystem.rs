@@ -190,7 +190,7 @@ pub(crate) fn install<H: Hook>(unit: &mut Registry, hook: H) {
         unit.hook_tool(tool, hook.clone());
     }
     let fragment = fragment.filter(|text| !text.trim().is_empty());
-    let fragment = fragment.map(|text| text::cut(&text, FRAGMENT_BYTES));
+    let fragment = fragment.map(|text| text::cut_bytes(&text, FRAGMENT_BYTES));
     let preprocessor = hook.clone();
     unit.preprocess(&name, move |prompt: &UserPromptSubmitEvent, cx: &Cx| {
         match preprocessor.preprocess(cx.agent_id(), &prompt.prompt) {

@@ -327,8 +327,8 @@ fn serialise(messages: &MessageList) -> String {
     let mut lines = vec![];
     for message in messages.iter() {
         match message {
-            Message::User(user) if user.mark == UserMessageKind::SkillInjection => {}
-            Message::User(user) if user.mark == UserMessageKind::Compaction => {
+            Message::User(user) if user.kind == UserMessageKind::SkillInjection => {}
+            Message::User(user) if user.kind == UserMessageKind::Compaction => {
                 let text = user.content.text();
                 let end = text.find(SUMMARY_END).unwrap_or(text.len());
                 lines.push(text[..end].trim_end().to_owned());
@@ -379,10 +379,10 @@ fn active_skills(messages: &MessageList, skill_tool: &str) -> String {
 /// The skills in a message, each as the text of its own message.
 fn skill_texts(message: &Message, skill_tool: &str) -> Vec<String> {
     match message {
-        Message::User(UserMessage { mark: UserMessageKind::SkillInjection, content, .. }) => {
+        Message::User(UserMessage { kind: UserMessageKind::SkillInjection, content, .. }) => {
             vec![content.text().into_owned()]
         }
-        Message::User(UserMessage { mark: UserMessageKind::Compaction, content, .. }) => {
+        Message::User(UserMessage { kind: UserMessageKind::Compaction, content, .. }) => {
             parse_attached_skills(&content.text())
         }
         Message::ToolResult(result) if result.tool_name == skill_tool => {

@@ -57,7 +57,7 @@ pub(crate) fn format_unavailable<'a>(
     problem: &str,
     names: impl Iterator<Item = &'a str>,
 ) -> ToolError {
-    let name = text::clip(&text::show_line(name), 80).into_owned();
+    let name = text::cut_chars(&text::show_line(name), 80).into_owned();
     let names = names.collect::<Vec<_>>().join(", ");
     format_error(
         &format!("{kind} \"{name}\" {problem}. Use one of: {names}."),

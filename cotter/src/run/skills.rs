@@ -51,7 +51,7 @@ fn injection(name: &str, content: Content) -> UserMessage {
 
 fn build_injection(name: &str, content: Content, max_bytes: usize) -> UserMessage {
     let format = |text: &str| {
-        crate::text::tags::escape(&format_skill_message(name, &text::cut(text, max_bytes)))
+        crate::text::tags::escape(&format_skill_message(name, &text::cut_bytes(text, max_bytes)))
     };
     let content = match content {
         Content::Text(text) => Content::Text(format(&text)),

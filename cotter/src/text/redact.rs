@@ -45,7 +45,7 @@ impl Redactor {
             return self;
         }
         let name = text::show_line(name);
-        let replacement = format!("[redacted {}]", text::clip(&name, 64));
+        let replacement = format!("[redacted {}]", text::cut_chars(&name, 64));
         let in_json = escape_json(value);
         if in_json != value {
             self.secrets.push(Secret { value: in_json, replacement: replacement.clone() });

@@ -60,7 +60,7 @@ impl ToolSchema {
         }
         let faults = validator.iter_errors(input).take(MAX_FAULTS).map(|error| {
             let path = error.instance_path().to_string();
-            let message = text::clip(&error.to_string(), 300).into_owned();
+            let message = text::cut_chars(&error.to_string(), 300).into_owned();
             if path.is_empty() { message } else { format!("{path}: {message}") }
         });
         Err(faults.chain(self.suggest_keys(input)).collect::<Vec<_>>().join("; "))
@@ -77,7 +77,7 @@ impl ToolSchema {
         unknown.filter_map(move |name| {
             let near = text::nearest(&name, free.iter().map(String::as_str))?;
             let shown = text::show_line(&name);
-            Some(format!("`{}` may be meant for `{near}`", text::clip(&shown, 80)))
+            Some(format!("`{}` may be meant for `{near}`", text::cut_chars(&shown, 80)))
         })
     }
 }

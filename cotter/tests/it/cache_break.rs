@@ -588,7 +588,7 @@ async fn b0_notes_and_retries_are_no_cache_break() {
     "#]]);
     let last = all.model.0.requests().pop().unwrap();
     let noted = last.messages.iter().filter(|message| {
-        matches!(message, Message::User(UserMessage { mark: UserMessageKind::Note, .. }))
+        matches!(message, Message::User(UserMessage { kind: UserMessageKind::Note, .. }))
     });
     assert_eq!(noted.count(), 4, "every reply had notes");
 }

@@ -588,7 +588,7 @@ async fn g19_g22_compaction_keeps_history_and_marks_the_summary() {
     let messages =
         |session: &Session| -> Vec<Message> { session.messages().iter().cloned().collect() };
     let before = messages(&session);
-    assert!(matches!(&before[0], Message::User(user) if user.mark == UserMessageKind::Compaction));
+    assert!(matches!(&before[0], Message::User(user) if user.kind == UserMessageKind::Compaction));
     assert_eq!(before.len(), 3);
     drop(session);
     let session = agent.session(&id).await.unwrap();

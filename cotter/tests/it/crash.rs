@@ -425,7 +425,7 @@ impl Planner {
         let mut prompt = String::new();
         for message in request.messages.iter() {
             match message {
-                Message::User(user) if user.mark == UserMessageKind::Typed => {
+                Message::User(user) if user.kind == UserMessageKind::Typed => {
                     in_turn = 0;
                     prompt = user.content.text().into_owned();
                 }

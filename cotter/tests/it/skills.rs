@@ -164,7 +164,7 @@ async fn g12_text_parts_are_joined_for_the_model_and_other_parts_kept() {
     let Some(Message::User(user)) = request.messages.iter().next() else { panic!() };
     let wanted = vec![ContentPart::Text("<skill name=\"parts\">\na\nb\n</skill>".into()), image()];
     assert_eq!(
-        (&user.content, user.mark),
+        (&user.content, user.kind),
         (&Content::Parts(wanted), UserMessageKind::SkillInjection)
     );
 }
@@ -463,7 +463,7 @@ async fn g22_injected_skills_are_marked_in_the_session_file() {
             .messages()
             .iter()
             .filter_map(|m| match m {
-                Message::User(user) => Some(user.mark),
+                Message::User(user) => Some(user.kind),
                 _ => None,
             })
             .collect()

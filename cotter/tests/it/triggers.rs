@@ -49,7 +49,7 @@ fn with_skills(builder: AgentBuilder) -> AgentBuilder {
 /// A message as the model gets it, with its mark.
 fn show_message(message: &Message) -> String {
     match message {
-        Message::User(user) => format!("user {:?}: {}\n", user.mark, user.content.text()),
+        Message::User(user) => format!("user {:?}: {}\n", user.kind, user.content.text()),
         Message::Assistant(reply) => format!("assistant: {}\n", reply.text()),
         other => format!("result: {}\n", other.text()),
     }

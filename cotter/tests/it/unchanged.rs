@@ -255,7 +255,7 @@ async fn g2_request_without_registrations_equals_one_built_by_hand() {
     let notes = session
         .messages()
         .iter()
-        .filter(|m| matches!(m, Message::User(user) if user.mark == UserMessageKind::Note))
+        .filter(|m| matches!(m, Message::User(user) if user.kind == UserMessageKind::Note))
         .count();
     assert_eq!(notes, 1);
     drop((session, earlier));

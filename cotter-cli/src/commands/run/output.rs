@@ -192,7 +192,7 @@ impl RunOutput {
                 };
                 let (call, by) =
                     asked.unwrap_or_else(|| (name.to_string(), self.name_with_origin(by)));
-                let call = text::clip(&call, CALL_CHARS);
+                let call = text::cut_chars(&call, CALL_CHARS);
                 // Empty if no hook asked: the reason then names the rule, zone or mode.
                 let by = if by.is_empty() { by } else { format!(" ({by})") };
                 self.print_labelled(&label, &format!("{call}: {reason}{by}{hint}"));

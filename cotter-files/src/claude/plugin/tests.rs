@@ -473,7 +473,7 @@ fn b3_misspelled_or_misplaced_gate_in_a_hook_file_is_an_error() {
             "${PLUGIN_ROOT}".repeat(70_000)
         ),
     ] {
-        out += &format!("== {}\n", text::clip(&text, 80));
+        out += &format!("== {}\n", text::cut_chars(&text, 80));
         out += &read_of(&[("hooks/hooks.json", &text)]);
     }
     for manifest in [

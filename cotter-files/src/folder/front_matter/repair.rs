@@ -94,7 +94,7 @@ pub(crate) fn read_lines(front: &str, after: usize) -> Result<YamlFields, FieldE
             continue;
         }
         let Some((key, value)) = split_key(line) else {
-            let shown = text::clip(&text::show_line(line), 40).into_owned();
+            let shown = text::cut_chars(&text::show_line(line), 40).into_owned();
             return Err(FieldError::new(number, format!("`{shown}` is not `key: value`")));
         };
         if fields.iter().any(|field| field.key == key) {

@@ -114,7 +114,7 @@ impl ActiveSkills {
                 }
             } else if std::mem::take(&mut text_follows)
                 && let Some(Message::User(UserMessage {
-                    mark: UserMessageKind::SkillInjection,
+                    kind: UserMessageKind::SkillInjection,
                     content,
                     ..
                 })) = entry.message()

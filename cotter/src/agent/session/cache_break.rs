@@ -213,7 +213,7 @@ impl AnsweredRequest {
         }
         let history = stages.first().map_or(&self.request.messages, |stage| stage.inputs.1);
         match history.entries().nth(index).and_then(|entry| entry.context_message()) {
-            Some(Message::User(UserMessage { mark: UserMessageKind::Compaction, .. })) => {
+            Some(Message::User(UserMessage { kind: UserMessageKind::Compaction, .. })) => {
                 "compaction".into()
             }
             _ => "session".into(),

@@ -163,7 +163,7 @@ impl ReadRequest {
                 continue;
             }
             let content = String::from_utf8_lossy(line.trim_ascii_end());
-            let line = format!("{number:>6}\t{}\n", crate::text::clip(&content, LINE_CHARS));
+            let line = format!("{number:>6}\t{}\n", crate::text::cut_chars(&content, LINE_CHARS));
             // A page has at least one line; otherwise the model could not continue.
             let is_full =
                 !text.is_empty() && text.len() + line.len() + CONTINUE_LINE_BYTES > self.bytes;

@@ -139,7 +139,7 @@ impl<'a> CheckCost<'a> {
             }
         }
         if found.is_empty() {
-            let shown = text::clip(reference, 80);
+            let shown = text::cut_chars(reference, 80);
             return Err(format!(
                 "it refers to `{}`, which it does not define",
                 text::show_line(&shown)

@@ -174,7 +174,7 @@ pub(super) async fn a_long_file_with_two_compactions() {
     // The summary, the 77 messages that it kept, and the 374 after it.
     assert_eq!(messages.len(), 1 + 77 + 374);
     let first = messages.iter().next();
-    assert!(matches!(first, Some(Message::User(user)) if user.mark == UserMessageKind::Compaction));
+    assert!(matches!(first, Some(Message::User(user)) if user.kind == UserMessageKind::Compaction));
     assert_eq!(session.model().as_deref(), Some("maker/m-1"));
 }
 
