@@ -7,6 +7,7 @@ use std::{env, process::ExitCode};
 mod bench;
 mod ci;
 mod command;
+mod corpora;
 mod docs;
 mod failure;
 mod features;
@@ -18,7 +19,7 @@ mod rooms;
 mod schemas;
 mod source_tree;
 
-use crate::{docs::Mode, failure::Failure};
+use crate::{corpora::Rows, docs::Mode, failure::Failure};
 
 const USAGE: &str = "\
 Usage: cargo xtask TASK
@@ -29,6 +30,8 @@ Tasks:
   docs --check    write nothing, fail when something generated is stale or a page names
                   a path that does not exist
   bench [FILTER]  run the benches of the core, all or those that match FILTER
+  corpora DIR     judge the command lines of other guards in DIR/*.jsonl and print, per file,
+                  how many verdicts differ from the wanted ones; with --rows also which
   rooms           fail when a path in a crate points from a room to a higher one
   rooms --count   print the number of such paths per crate, fail never
   names           print figures about names and doc comments per crate, fail never";
@@ -57,6 +60,7 @@ enum Task<'a> {
     Docs(Mode),
     Bench,
     BenchMatching(&'a str),
+    Corpora(&'a str, Rows),
     Rooms,
     RoomsCount,
     Names,
@@ -71,6 +75,8 @@ fn parse<'a>(args: &[&'a str]) -> Option<Task<'a>> {
         ["docs", "--check"] => Some(Task::Docs(Mode::Check)),
         ["bench"] => Some(Task::Bench),
         ["bench", filter] => Some(Task::BenchMatching(filter)),
+        ["corpora", folder] => Some(Task::Corpora(folder, Rows::Counted)),
+        ["corpora", folder, "--rows"] => Some(Task::Corpora(folder, Rows::Shown)),
         ["rooms"] => Some(Task::Rooms),
         ["rooms", "--count"] => Some(Task::RoomsCount),
         ["names"] => Some(Task::Names),
@@ -96,6 +102,7 @@ fn run(task: Task<'_>) -> Result<(), Failure> {
         Task::Docs(mode) => docs::run(mode),
         Task::Bench => bench::run(),
         Task::BenchMatching(filter) => bench::run_matching(filter),
+        Task::Corpora(folder, rows) => corpora::run(folder, rows),
         Task::Rooms => rooms::run(),
         Task::RoomsCount => rooms::count(),
         Task::Names => names::run(),
@@ -123,6 +130,8 @@ mod tests {
         check("docs --check", expect!["Docs(Check)"]);
         check("bench", expect!["Bench"]);
         check("bench turn", expect![[r#"BenchMatching("turn")"#]]);
+        check("corpora d", expect![[r#"Corpora("d", Counted)"#]]);
+        check("corpora d --rows", expect![[r#"Corpora("d", Shown)"#]]);
         check("rooms", expect!["Rooms"]);
         check("rooms --count", expect!["RoomsCount"]);
         check("names", expect!["Names"]);

@@ -6,6 +6,7 @@ use std::{fs, os::unix::fs::symlink, path::PathBuf};
 use cotter::{
     Agent, Permit, Tool, ToolError, ToolSpec, Workspace,
     permission::{
+        Zone,
         facts::Facts,
         rule::{Rule, RuleKind},
     },
@@ -51,11 +52,17 @@ impl Project {
         Project { workspace, folder, temp, _keep: keep }
     }
 
-    /// An agent with these rules. Its `bash` returns the facts of a command and runs nothing.
+    /// An agent with these rules. Its `bash` returns the facts of a command and runs nothing. Nothing is
+    /// confined.
     pub(crate) fn agent(&self, rules: &[(RuleKind, String)]) -> Agent {
+        self.agent_confined(rules, false)
+    }
+
+    /// The same agent, with commands that would run confined.
+    pub(crate) fn agent_confined(&self, rules: &[(RuleKind, String)], is_confined: bool) -> Agent {
         let builder = Agent::builder(ScriptedModel::new([]))
             .workspace(self.workspace.clone())
-            .tool(Bash::default());
+            .tool(Bash::new(is_confined));
         let rules = rules.iter().map(|(kind, text)| Rule::parse(*kind, text).unwrap());
         rules.fold(builder, |builder, rule| builder.rule(rule)).build().unwrap()
     }
@@ -173,26 +180,32 @@ pub(crate) fn brief(command: &str) -> String {
     }
 }
 
-struct Bash(ToolSpec);
+struct Bash {
+    spec: ToolSpec,
+    is_confined: bool,
+}
 
-impl Default for Bash {
-    fn default() -> Self {
+impl Bash {
+    fn new(is_confined: bool) -> Self {
         let schema = json!({
             "type": "object",
             "properties": {"command": {"type": "string"}},
             "required": ["command"],
         });
-        Bash(ToolSpec::new("bash", "Tells what a command touches.", schema))
+        Bash { spec: ToolSpec::new("bash", "Tells what a command touches.", schema), is_confined }
     }
 }
 
 impl Tool for Bash {
     fn spec(&self) -> &ToolSpec {
-        &self.0
+        &self.spec
     }
 
     fn effects(&self, input: &Value, workspace: &Workspace) -> Facts {
-        shell::facts(input["command"].as_str().unwrap(), workspace)
+        let mut facts = shell::facts(input["command"].as_str().unwrap(), workspace);
+        // As the runner does where the machine can confine.
+        facts.confined = self.is_confined && facts.zone < Zone::Machine;
+        facts
     }
 
     fn run(&self, _: Permit) -> ToolFuture<'_> {

@@ -8,6 +8,8 @@ mod machine;
 mod scratch;
 
 mod verdicts;
+mod everyday;
+mod corpus;
 mod conformance;
 mod decision;
 mod scripts;

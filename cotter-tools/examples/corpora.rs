@@ -1,0 +1,43 @@
+//! Holds the floor against command lines of other guards, each with the verdict its authors want.
+//!
+//! `cargo xtask corpora DIR` runs it, with the folder of `.jsonl` files in `COTTER_CORPORA`. None of the command
+//! lines is run.
+
+#![expect(clippy::unwrap_used, reason = "helpers of the tests fail as tests do")]
+
+use std::{env, fs, path::PathBuf};
+
+#[path = "../tests/it/corpus.rs"]
+mod corpus;
+#[expect(dead_code, reason = "the tests use the rest of it")]
+#[path = "../tests/it/kit.rs"]
+mod kit;
+
+use corpus::Tally;
+
+#[expect(clippy::print_stdout, reason = "the example prints its result")]
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let folder = env::var_os("COTTER_CORPORA").map(PathBuf::from);
+    let folder = folder.ok_or("`COTTER_CORPORA` names no folder")?;
+    let shows_rows = env::args().any(|argument| argument == "--rows");
+    let mut files: Vec<_> = fs::read_dir(&folder)?.collect::<Result<_, _>>()?;
+    files.sort_by_key(|file| file.file_name());
+    for file in files.iter().map(|file| file.path()) {
+        if file.extension().is_none_or(|extension| extension != "jsonl") {
+            continue;
+        }
+        let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let rows = fs::read_to_string(&file)?;
+        for (way, is_confined) in [("unconfined", false), ("confined", true)] {
+            let tally = Tally::of(&rows, is_confined);
+            println!("{name}, {way}: {}", tally.line());
+            for row in tally.passed.iter().filter(|_| shows_rows) {
+                println!("  passed: {row:?}");
+            }
+            for (reason, rows) in tally.held.iter().filter(|_| shows_rows) {
+                rows.iter().for_each(|row| println!("  {reason}: {row:?}"));
+            }
+        }
+    }
+    Ok(())
+}

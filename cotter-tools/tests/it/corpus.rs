@@ -1,0 +1,88 @@
+//! Command lines with the verdict that somebody wants for each, and how often the floor says otherwise. The
+//! tests hold rows of our own against it; the example `corpora` holds those of other guards.
+
+use std::{collections::BTreeMap, fmt::Write};
+
+use serde::Deserialize;
+use tokio::runtime::Builder;
+
+use crate::kit::{Project, explain, verdict};
+
+/// One line of a corpus.
+#[derive(Deserialize)]
+struct Row {
+    /// Missing in rows about a tool other than the shell.
+    command: Option<String>,
+    /// `deny`, `ask` or `allow`.
+    want: String,
+}
+
+/// The rows of a corpus, counted by what is wanted and what the floor says.
+#[derive(Default)]
+pub(crate) struct Tally {
+    forbidden: usize,
+    harmless: usize,
+    /// Forbidden commands that pass.
+    pub(crate) passed: Vec<String>,
+    /// Harmless commands that do not pass, by reason.
+    pub(crate) held: BTreeMap<String, Vec<String>>,
+}
+
+impl Tally {
+    /// Judges every command of a corpus at level `standard`. Folders that stand for the project or for a
+    /// home are replaced by those of the test project.
+    pub(crate) fn of(corpus: &str, is_confined: bool) -> Tally {
+        let (project, mut tally) = (Project::new(), Tally::default());
+        let agent = project.agent_confined(&[], is_confined);
+        let runtime = Builder::new_current_thread().build().unwrap();
+        for (number, line) in corpus.lines().enumerate() {
+            let row: Row = serde_json::from_str(line)
+                .unwrap_or_else(|error| panic!("line {}: {error}", number + 1));
+            let Some(command) = row.command else { continue };
+            let placed = command
+                .replace("/workspace", project.folder.to_str().unwrap())
+                .replace("/home/user", "/home/u");
+            let explained = runtime.block_on(explain(&agent, &placed));
+            let passes = explained.verdict == "pass";
+            match row.want.as_str() {
+                "allow" => tally.harmless += 1,
+                _ => tally.forbidden += 1,
+            }
+            match (row.want.as_str(), passes) {
+                ("allow", false) => {
+                    let zone = explained.facts.zone.as_str();
+                    let by = match verdict(&explained) {
+                        "ask!" => explained
+                            .considered
+                            .iter()
+                            .find(|c| c.kind == "kernel" && c.verdict == "ask"),
+                        _ => None,
+                    };
+                    let reason =
+                        by.map_or_else(|| format!("zone {zone}"), |by| by.name.to_string());
+                    tally.held.entry(reason).or_default().push(command);
+                }
+                ("deny" | "ask", true) => tally.passed.push(command),
+                _ => {}
+            }
+        }
+        tally
+    }
+
+    /// The counts in one line.
+    pub(crate) fn line(&self) -> String {
+        let held: usize = self.held.values().map(Vec::len).sum();
+        let mut line = format!(
+            "forbidden {}, passed {}; harmless {}, not passed {held}",
+            self.forbidden,
+            self.passed.len(),
+            self.harmless,
+        );
+        let reasons = self.held.iter().map(|(reason, rows)| format!("{reason} {}", rows.len()));
+        let reasons: Vec<_> = reasons.collect();
+        if !reasons.is_empty() {
+            write!(line, " ({})", reasons.join(", ")).unwrap();
+        }
+        line
+    }
+}
