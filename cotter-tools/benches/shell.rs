@@ -1,13 +1,19 @@
 //! The cost of computing what a command line would touch.
 
+#![expect(clippy::unwrap_used, reason = "helpers of the tests fail as tests do")]
+#![expect(clippy::cast_precision_loss, reason = "there are few rows")]
+
 #[path = "../../cotter/benches/spine/measure.rs"]
 #[expect(dead_code, reason = "shared with the spine's bench, which uses all of it")]
 mod measure;
+#[path = "../tests/it/kit.rs"]
+#[expect(dead_code, reason = "the tests use the rest of it")]
+mod kit;
 
 use std::hint::black_box;
 
-use cotter::Workspace;
 use cotter_tools::shell::facts;
+use kit::Project;
 use measure::{Goal, Table, time};
 
 /// Command lines from short to long.
@@ -25,14 +31,49 @@ const COMMANDS: [(&str, &str); 5] = [
     ),
 ];
 
+/// The worst texts of 64 KB, by what they have much of.
+fn worst() -> Vec<(&'static str, String)> {
+    let many = |part: &str, count: usize| part.repeat(count.min(65_000 / part.len()));
+    let chain = (0..1400).map(|n| format!("f{n}() {{ f{}; }};", n + 1)).collect::<String>();
+    vec![
+        ("eval, 200 times", format!("{}ls", many("eval ", 200))),
+        ("30,000 words", format!("echo {}", many("a ", 30_000))),
+        ("1,400 functions, each calling the next", chain),
+        ("doubled variables", format!("A=aa;{}", many("A=$A$A;", 60_000))),
+        ("doubled arguments", many("set -- \"$@\" \"$@\";", 60_000)),
+        ("patterns", format!("cat {}", many("* ", 30_000))),
+        ("braces", format!("echo {}", many("{a,b}{c,d} ", 6000))),
+        ("recursive searches", many("grep -r x .;", 6000)),
+        ("copies", many("cp -r . b;", 6000)),
+        ("changes of the folder", many("cd a;", 12_000)),
+        ("substitutions", many("$(a)", 16_000)),
+        ("pipes", format!("a{}", many("|a", 30_000))),
+        ("wrappers", format!("{}ls", many("env ", 16_000))),
+        ("groups in groups", format!("{}ls", many("{ ", 30_000))),
+        ("paths", format!("cat {}", many("a/../", 12_000))),
+    ]
+}
+
 fn main() {
     let filter = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
     let mut table = Table::new(filter);
-    let folder = std::env::temp_dir();
-    let workspace = Workspace::new(&folder);
+    let project = Project::new();
     for (name, command) in COMMANDS {
-        let took = time(|| _ = black_box(facts(black_box(command), &workspace)));
+        let took = time(|| _ = black_box(facts(black_box(command), &project.workspace)));
         table.add(&format!("shell: {name}"), took, Goal::Nanos(100e3));
+    }
+    let cases = project.classes().into_iter().flat_map(|class| class.cases);
+    let passing: Vec<_> = cases.filter(|case| case.verdicts == ["pass"]).collect();
+    let took = time(|| {
+        for case in &passing {
+            black_box(facts(black_box(&case.command), &project.workspace));
+        }
+    });
+    let goal = Goal::Nanos(passing.len() as f64 * 1e9 / 70e3);
+    table.add(&format!("shell: {} commands that pass", passing.len()), took, goal);
+    for (name, command) in worst() {
+        let took = time(|| _ = black_box(facts(black_box(&command), &project.workspace)));
+        table.add(&format!("shell: 64 KB of {name}"), took, Goal::Nanos(20e6));
     }
     table.print();
 }

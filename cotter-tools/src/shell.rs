@@ -1,15 +1,16 @@
 //! Computes what a bash command line would touch, before it runs.
 //!
-//! A command line is parsed by bash's grammar (`shell/parse.rs`) and, as a check, by a second
-//! parser (`shell/second_parser.rs`). The walk (`shell/walk.rs`) takes both branches of every
-//! condition, and every command is decided by a table (`shell/table.rs`). Anything that cannot be
-//! computed counts as not understood: a person is then asked, even if a rule allows the command.
+//! A command line is parsed by bash's grammar (`shell/parse.rs`). The walk (`shell/walk.rs`) takes every
+//! command that occurs anywhere in the text, and each is decided by a table (`shell/table.rs`). The result
+//! may name a command that does not run; it never leaves one out. Whatever cannot be computed is a doubt: a
+//! person is then asked, even if a rule allows the command.
 
 pub(crate) mod below;
 pub(crate) mod builtins;
 pub(crate) mod command_verdict;
 pub(crate) mod expand;
 pub(crate) mod find;
+pub(crate) mod folders;
 pub(crate) mod git;
 pub(crate) mod glob;
 pub(crate) mod hosts;
@@ -18,16 +19,16 @@ pub(crate) mod names;
 pub(crate) mod options;
 pub(crate) mod parse;
 pub(crate) mod programs;
-pub(crate) mod second_parser;
+pub(crate) mod record;
+pub(crate) mod scan;
 pub(crate) mod sed;
-pub(crate) mod state;
 pub(crate) mod table;
 pub(crate) mod tree;
 pub(crate) mod walk;
 pub(crate) mod words;
 pub(crate) mod wrappers;
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashSet, path::PathBuf};
 
 use cotter::{
     Workspace,
@@ -38,7 +39,7 @@ use cotter::{
     text,
 };
 
-use crate::shell::walk::ScriptWalk;
+use crate::shell::{folders::Folders, walk::ScriptWalk};
 
 /// Everything a bash command line would touch in a workspace: files, hosts and commands, nested
 /// ones included. Nothing runs. Confinement is not decided here.
@@ -47,9 +48,28 @@ pub fn facts(command: &str, workspace: &Workspace) -> Facts {
         let doubts = vec![Doubt::NotUnderstood(why)];
         return Facts { doubts, ..Facts::zone(Zone::Build) };
     }
-    let mut walk = ScriptWalk::new(workspace);
-    walk.walk_command_line(command);
-    walk.facts
+    let mut walk = walk(command, workspace, HashSet::new());
+    // A link that the text makes may be there before the commands that stand before it.
+    if walk.repeats && !walk.links.is_empty() {
+        let links = std::mem::take(&mut walk.links);
+        walk = self::walk(command, workspace, links);
+    }
+    let mut facts = walk.facts;
+    remove_repeats(&mut facts.reads);
+    remove_repeats(&mut facts.writes);
+    facts
+}
+
+fn walk<'a>(command: &str, workspace: &'a Workspace, links: HashSet<PathBuf>) -> ScriptWalk<'a> {
+    let mut walk = ScriptWalk::new(workspace, links);
+    walk.shell(command, &Folders::of(workspace));
+    walk
+}
+
+/// Keeps the first of equal paths.
+fn remove_repeats(paths: &mut Vec<PathBuf>) {
+    let mut seen = HashSet::new();
+    paths.retain(|path| seen.insert(path.clone()));
 }
 
 /// The doubt about a command line with characters that a person cannot see, or that bash reads
@@ -70,13 +90,17 @@ mod tests {
 
     use super::*;
 
-    /// The zone of a command line, with `?` if it is not understood and `!` if it is destructive.
+    /// The zone of a command line, with `?` if it is not understood, `~` if a word is only known at run time and
+    /// `!` if it is destructive.
     fn verdict(command: &str) -> String {
         let workspace = Workspace::new(Path::new("/nowhere/work")).with_home("/nowhere/home");
         let facts = facts(command, &workspace);
         let mut verdict = facts.zone.as_str().to_owned();
         if facts.doubts.iter().any(|doubt| matches!(doubt, Doubt::NotUnderstood(_))) {
             verdict.push_str(" ?");
+        }
+        if facts.doubts.iter().any(|doubt| matches!(doubt, Doubt::Unknown(_))) {
+            verdict.push_str(" ~");
         }
         if facts.doubts.iter().any(|doubt| matches!(doubt, Doubt::Destructive(_))) {
             verdict.push_str(" !");
@@ -108,7 +132,8 @@ mod tests {
             safe: find . -name '*.rs' -type f
             safe: sed -n '1,20p' a.txt
             safe: if [ -f a ]; then cat a; else echo none; fi
-            safe: for f in *.txt; do cat "$f"; done
+            safe: for f in *.txt; do echo "$f"; done
+            build ~: for f in *.txt; do cat "$f"; done
             safe: [[ -f a && $x == y ]] && echo yes
             safe: diff <(sort a) <(sort b) 2>/dev/null
             safe: time ls; LANG=C sort a
@@ -145,12 +170,12 @@ mod tests {
             workspace !: rm build -fr
             workspace !: r\m "-r" 'build'
             workspace !: {rm,-r,build}
-            workspace !: x=build; rm -r $x
+            build ~ !: x=build; rm -r $x
             workspace !: true; (nice -n 5 env LANG=C timeout 5 rm --recursive build)
             workspace !: bash -ec 'set -e; rm -r build'
             workspace !: eval "rm -r build"
-            workspace !: f() { rm -r "$1"; }; f build
-            workspace ? !: echo $(rm -r build)
+            build ~ !: f() { rm -r "$1"; }; f build
+            workspace !: echo $(rm -r build)
             workspace !: find . -name x -exec rm -r {} +
             workspace !: find . -name x -delete
             workspace !: git reset --hard
@@ -194,17 +219,20 @@ mod tests {
         check(
             r#"
             build ?: $cmd x
-            build ? !: rm $x
+            build ~ !: rm $x
             build ? !: rm *
-            safe ?: echo $x
-            build ?: cat "$x"
+            safe: echo $x
+            build ~: cat "$x"
             build ?: test -v 'a[$(id)]'
             build ?: [ -v x ]
             build ?: [[ -v x ]]
             build ?: [[ $x -eq 1 ]]
             build ?: printf -v x y
-            build ?: read x
-            build ?: unset x
+            safe: read x
+            build ?: read x[0]
+            safe: unset x
+            build ?: unset PATH
+            build ~: FOO=1 ls
             build ?: let x=1
             build ?: echo $((x))
             build ?: echo ${!x}

@@ -265,13 +265,14 @@ impl Policy {
         by.cloned()
     }
 
-    /// True if a zone runs without a question, in a call with these facts.
+    /// True if a part in this zone runs without a question, in a call with these facts. Code of the project has
+    /// to be confined as it would be alone: a call that reaches the network gives it the network too.
     fn runs_without_question(&self, zone: Zone, facts: &Facts) -> bool {
         let level = self.level();
         match zone {
             Zone::Safe => level <= Level::Strict,
             Zone::Workspace => level <= Level::Standard || self.mode() == Mode::AcceptEdits,
-            Zone::Build => level <= Level::Standard && facts.confined,
+            Zone::Build => level <= Level::Standard && facts.confined && facts.zone <= Zone::Build,
             Zone::Network => level == Level::Permissive,
             Zone::External | Zone::Machine | Zone::Never => false,
         }
@@ -285,9 +286,12 @@ impl Policy {
         }
         let by_mode = self.mode() == Mode::AcceptEdits && zone == Zone::Workspace;
         let by = if by_mode { Decider::Mode } else { Decider::Zone };
-        if self.runs_without_question(zone, facts) {
+        // The most serious zone need not be the one that asks: unconfined, `build` asks where `network` runs.
+        let zones = facts.commands.iter().map(|command| command.zone);
+        let mut zones = std::iter::once(zone).chain(zones);
+        let Some(zone) = zones.find(|zone| !self.runs_without_question(*zone, facts)) else {
             return Ruling { verdict: Verdict::Pass, by };
-        }
+        };
         let (zone, level) = (zone.as_str(), level.as_str());
         let verdict = Verdict::ask(format!("zone `{zone}` asks at level `{level}`"));
         Ruling { verdict, by: Decider::Zone }
@@ -398,6 +402,27 @@ mod tests {
                 .collect();
             assert_eq!(got, expected, "{zone:?}");
         }
+    }
+
+    #[test]
+    fn l13_each_command_of_a_call_is_held_against_the_table_by_its_own_zone() {
+        let call = |zones: &[Zone], confined: bool| {
+            let command = |zone: &Zone| facts::SimpleCommand {
+                words: vec![],
+                zone: *zone,
+                writes_to: vec![],
+                pipeline: 0,
+            };
+            let most = zones.iter().copied().max().unwrap();
+            let commands = zones.iter().map(command).collect();
+            let facts = Facts { commands, confined, ..Facts::zone(most) };
+            word(&check(&[], Mode::Ask, Level::Permissive, ("bash", facts))).to_owned()
+        };
+        assert_eq!(call(&[Zone::Network], false), "pass");
+        assert_eq!(call(&[Zone::Build, Zone::Network], false), "ask");
+        assert_eq!(call(&[Zone::Build], true), "pass");
+        assert_eq!(call(&[Zone::Build, Zone::Network], true), "ask");
+        assert_eq!(call(&[Zone::Safe, Zone::Network], true), "pass");
     }
 
     #[test]

@@ -463,7 +463,7 @@ fn l13_rule_for_ls_does_not_cover_other_commands() {
             bash ls > a.txt
                 ask by zone: zone `workspace` asks at level `paranoid`
             bash LD_PRELOAD=./x.so ls
-                ask by not-understood: its effects are not known beforehand: `LD_PRELOAD=…` before a command may change what it does
+                ask by not-understood: its effects are not known beforehand: `LD_PRELOAD=…` changes what a command does
             bash ./ls
                 ask by zone: zone `build` asks at level `paranoid`
             bash /bin/ls

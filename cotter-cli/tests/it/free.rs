@@ -381,7 +381,7 @@ fn s1_agent_cannot_escape_with_default_settings() {
         asked by not-understood                        | bash cat /proc/$PPID/environ
         refused by project-roots                       | bash cat /proc/self/environ
         asked by not-understood                        | bash strace -p $PPID
-        asked by not-understood                        | bash read -r key < /dev/tty
+        ran, and failed                                | bash read -r key < /dev/tty
     "#]].assert_eq(&run(&world, KERNEL));
     check_untouched(&world, "");
 }
@@ -480,7 +480,7 @@ fn s1_agent_cannot_escape_with_all_allow_rules_and_the_loosest_mode() {
         asked by not-understood                        | bash cat /proc/$PPID/environ
         refused by project-roots                       | bash cat /proc/self/environ
         asked by not-understood                        | bash strace -p $PPID
-        asked by not-understood                        | bash read -r key < /dev/tty
+        ran, and failed                                | bash read -r key < /dev/tty
     "#]].assert_eq(&run(&world, KERNEL));
     check_untouched(&world, LOOSE);
 }
@@ -581,7 +581,7 @@ fn s1_agent_cannot_escape_with_the_sandbox_off() {
         asked by not-understood                        | bash cat /proc/$PPID/environ
         refused by project-roots                       | bash cat /proc/self/environ
         asked by not-understood                        | bash strace -p $PPID
-        asked by not-understood                        | bash read -r key < /dev/tty
+        ran, and failed                                | bash read -r key < /dev/tty
         asked by own-files                             | bash grep -r sk- ~
         asked by own-files                             | bash cp -r ~/.config copy
         asked by own-files, not-understood             | bash ln -s ~/.config way && cat way/cotter/credentials.json

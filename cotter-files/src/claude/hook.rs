@@ -439,7 +439,7 @@ fn payload(request: &HookRequest) -> Value {
 
 /// True if a part of a call was not understood.
 fn has_unclear_facts(facts: &Facts) -> bool {
-    facts.doubts.iter().any(|doubt| matches!(doubt, Doubt::NotUnderstood(_)))
+    facts.doubts.iter().any(|doubt| matches!(doubt, Doubt::NotUnderstood(_) | Doubt::Unknown(_)))
 }
 
 fn event_context(cx: &Cx) -> EventContext<'_> {

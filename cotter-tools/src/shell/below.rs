@@ -7,11 +7,8 @@ use cotter::{Workspace, builtin::is_protected, fs::paths, permission::secret_fil
 
 use crate::shell::{glob, index};
 
-/// The most entries that are checked.
-const MAX_ENTRIES: usize = 10_000;
-
 /// How a command reads folders recursively.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct RecursiveRead {
     /// It follows links.
     pub follows_links: bool,
@@ -37,11 +34,13 @@ pub(crate) fn repository(folder: &Path) -> Option<&Path> {
     folder.ancestors().find(|above| above.join(".git").symlink_metadata().is_ok())
 }
 
-/// Checks a folder. Links are not followed: targets within the project are checked by themselves.
+/// Checks a folder, as far as `entries_left` allows. Links are not followed: targets within the project are
+/// checked by themselves.
 pub(crate) fn check_folder(
     folder: &Path,
     read: &RecursiveRead,
     workspace: &Workspace,
+    entries_left: &mut usize,
 ) -> FolderFindings {
     let mut findings = FolderFindings::default();
     if read.only_tracked
@@ -54,14 +53,13 @@ pub(crate) fn check_folder(
         return findings;
     }
     let mut left = vec![folder.to_owned()];
-    let mut count = 0;
     while let Some(folder) = left.pop() {
         for entry in folder.read_dir().into_iter().flatten().flatten() {
-            count += 1;
-            if count > MAX_ENTRIES {
+            let Some(left_entries) = entries_left.checked_sub(1) else {
                 findings.is_truncated = true;
                 return findings;
-            }
+            };
+            *entries_left = left_entries;
             let (path, name) = (entry.path(), entry.file_name());
             let name = name.to_string_lossy();
             let is_relevant =

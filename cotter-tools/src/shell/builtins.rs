@@ -1,63 +1,46 @@
-//! Shell builtins, and the shell's state after them.
+//! Shell builtins: what they do to the shell, and to files.
 
 use cotter::permission::{Zone, facts::CommandWordKind};
 
 use crate::shell::{
     command_verdict::{CommandVerdict, plain_words},
     expand::{self, Field},
+    folders::Folders,
     names,
-    state::{ShellState, VariableValue},
     tree::{Assign, ShellWord, Value},
-    walk::{Call, Outcome, ScriptWalk},
+    walk::{Call, ScriptWalk},
 };
 
 impl ScriptWalk<'_> {
-    /// Runs a builtin. `None`: a program has this name.
+    /// Records a builtin other than `cd`. False: a program has this name.
     pub(crate) fn builtin(
         &mut self,
         name: &str,
         fields: &[Field],
-        state: &ShellState,
-        call: &Call,
-    ) -> Option<Outcome> {
-        let state = state.clone();
+        folders: &Folders,
+        call: &Call<'_>,
+    ) -> bool {
         match name {
-            "cd" | "pushd" => Some(self.cd(fields, state, call)),
-            "popd" => {
+            "pushd" => _ = self.cd(fields, folders, call),
+            "popd" | "exit" | "return" | "break" | "continue" | "shift" => {
                 self.add_command(plain_words(fields), Zone::Safe, call);
-                let mut state = state;
-                state.enter_folder(None);
-                Some(Outcome::same(state))
             }
-            "exit" | "return" | "break" | "continue" => {
-                self.add_command(plain_words(fields), Zone::Safe, call);
-                match name {
-                    "return" => self.returns.push(state),
-                    "break" | "continue" => self.loop_exits.push(state),
-                    _ => {}
-                }
-                Some(Outcome::never())
-            }
-            "set" => Some(self.set(fields, state, call)),
-            "shift" => {
-                self.add_command(plain_words(fields), Zone::Safe, call);
-                let mut state = state;
-                state.set_arguments(VariableValue::Open);
-                Some(Outcome::same(state))
-            }
-            "eval" => Some(self.eval(fields, state, call)),
-            "trap" => Some(self.trap(fields, state, call)),
-            "test" | "[" => Some(self.bracket(fields, state, call)),
+            "set" => self.set(fields, folders, call),
+            "eval" => self.eval(fields, folders, call),
+            "trap" => self.trap(fields, folders, call),
+            "test" | "[" => self.bracket(fields, folders, call),
             "printf" => {
-                let verdict = self.printf(fields);
-                self.record(verdict, &state, call);
-                Some(Outcome::same(state))
+                let verdict = Self::printf(fields);
+                self.record(verdict, folders, call);
             }
-            "hash" if fields.len() == 1 || fields[1].text == "-r" => None,
-            "read" | "unset" | "let" | "getopts" | "mapfile" | "readarray" | "alias"
-            | "unalias" | "shopt" | "enable" | "bind" | "complete" | "compgen" | "compopt"
-            | "fc" | "hash" | "declare" | "typeset" | "local" | "export" | "readonly"
-            | "coproc" | "suspend" | "logout" => {
+            "read" => self.plain_names(fields, READ_OPTIONS, folders, call),
+            "unset" => self.plain_names(fields, UNSET_OPTIONS, folders, call),
+            "hash" if fields.len() == 1 || fields[1].text == "-r" => return false,
+            "jobs" if fields.len() == 1 => return false,
+            "let" | "getopts" | "mapfile" | "readarray" | "alias" | "unalias" | "shopt"
+            | "enable" | "bind" | "complete" | "compgen" | "compopt" | "fc" | "hash"
+            | "declare" | "typeset" | "local" | "export" | "readonly" | "coproc" | "suspend"
+            | "logout" | "jobs" | "history" => {
                 self.unclear(match name {
                     "alias" | "unalias" | "shopt" | "enable" | "hash" => {
                         format!("`{name}` changes what later words mean")
@@ -65,17 +48,19 @@ impl ScriptWalk<'_> {
                     _ => format!("`{name}` may evaluate what it is given"),
                 });
                 self.add_command(plain_words(fields), Zone::Build, call);
-                let mut state = state;
-                for field in &fields[1..] {
-                    state.set(&field.text, VariableValue::Open);
-                }
-                Some(Outcome::same(state))
             }
-            _ => None,
+            _ => return false,
         }
+        true
     }
 
-    fn cd(&mut self, fields: &[Field], state: ShellState, call: &Call) -> Outcome {
+    /// `cd` and `pushd`: the folders that they enter.
+    pub(crate) fn cd(
+        &mut self,
+        fields: &[Field],
+        folders: &Folders,
+        call: &Call<'_>,
+    ) -> Option<Folders> {
         let mut verdict = CommandVerdict::new(Zone::Safe);
         verdict.words = plain_words(fields);
         let mut target = None;
@@ -86,32 +71,20 @@ impl ScriptWalk<'_> {
                 _ => verdict.unclear("`cd` is given more than one folder"),
             }
         }
-        let changed_nothing = self.facts.zone == Zone::Safe;
-        let mut entered = state.clone();
-        match target {
-            Some(target) if target.text == "-" || target.text.starts_with('+') => {
-                entered.enter_folder(None)
-            }
-            Some(target) => {
-                verdict.reads.push(target.clone());
-                self.enter_folder(&target, &mut entered);
-            }
-            None => match state.home().map(Field::known) {
-                Some(home) => {
-                    verdict.reads.push(home.clone());
-                    self.enter_folder(&home, &mut entered);
-                }
-                None => entered.enter_folder(None),
-            },
+        let home = self.known(folders).home.map(Field::known);
+        let is_back = |target: &Field| target.text == "-" || target.text.starts_with('+');
+        let target = target.or(home).filter(|target| target.is_known() && !is_back(target));
+        match &target {
+            Some(target) => verdict.reads.push(target.clone()),
+            None => verdict.unknown("the folder that `cd` enters is only known when it runs"),
         }
-        self.record(verdict, &state, call);
-        // A folder that exists, and that no earlier command may have removed, is entered for sure.
-        let exists = !entered.folders().is_empty()
-            && entered.folders().iter().all(|workspace| workspace.cwd().is_dir());
-        Outcome { ok: Some(entered), failed: (!(changed_nothing && exists)).then_some(state) }
+        self.record(verdict, folders, call);
+        let entered = target.map(|target| self.entered(&target, folders));
+        Some(entered.unwrap_or_else(Folders::unknown))
     }
 
-    fn set(&mut self, fields: &[Field], mut state: ShellState, call: &Call) -> Outcome {
+    /// `set` with options that change no meaning, or with arguments, which have no values here.
+    fn set(&mut self, fields: &[Field], folders: &Folders, call: &Call<'_>) {
         let mut verdict = CommandVerdict::new(Zone::Safe);
         verdict.words = plain_words(fields);
         let mut rest = fields[1..].iter();
@@ -121,68 +94,107 @@ impl ScriptWalk<'_> {
                 .strip_prefix(['-', '+'])
                 .filter(|flags| flags.chars().all(|c| "euxov".contains(c)));
             match (text, flags) {
-                ("--", _) => {
-                    let words: Vec<_> = rest.by_ref().cloned().collect();
-                    let open = words.iter().any(Field::is_open);
-                    state.set_arguments(if open {
-                        VariableValue::Open
-                    } else {
-                        VariableValue::Known(words)
-                    });
-                }
+                ("--", _) if field.is_known() => break,
                 (_, Some(flags)) if field.is_known() && !flags.is_empty() => {
                     let option = flags.ends_with('o').then(|| rest.next()).flatten();
                     let harmless = ["pipefail", "errexit", "nounset", "xtrace", "verbose"];
-                    if option.is_some_and(|option| !harmless.contains(&option.text.as_str())) {
+                    let is_harmless = |option: &Field| {
+                        option.literal().is_some_and(|option| harmless.contains(&option))
+                    };
+                    if option.is_some_and(|option| !is_harmless(option)) {
                         verdict.unclear("`set` changes how the shell reads what follows");
                     }
                 }
                 _ => verdict.unclear("`set` changes how the shell reads what follows"),
             }
         }
-        self.record(verdict, &state, call);
-        Outcome::same(state)
+        self.record(verdict, folders, call);
     }
 
-    fn eval(&mut self, fields: &[Field], state: ShellState, call: &Call) -> Outcome {
+    /// `eval` of literal text, which was parsed with the rest.
+    fn eval(&mut self, fields: &[Field], folders: &Folders, call: &Call<'_>) {
         self.add_command(plain_words(fields), Zone::Safe, call);
-        let words: Option<Vec<_>> = fields[1..].iter().map(Field::literal).collect();
-        match words {
-            Some(words) => self.text(&words.join(" "), state),
-            None => {
-                self.unclear("what `eval` runs is only known when it runs");
-                let mut state = state;
-                state.enter_folder(None);
-                Outcome::same(state)
+        match call.evaluated {
+            Some(script) => {
+                self.walk_in_place(&script.nodes, folders);
+                if let Some(why) = &script.error {
+                    self.unclear(why.clone());
+                }
             }
+            None if fields.len() == 1 => {}
+            None => self.unclear("what `eval` runs is only known when it runs"),
         }
     }
 
     /// `trap`: its command runs later, at any point of the script.
-    fn trap(&mut self, fields: &[Field], state: ShellState, call: &Call) -> Outcome {
+    fn trap(&mut self, fields: &[Field], folders: &Folders, call: &Call<'_>) {
         self.add_command(plain_words(fields), Zone::Safe, call);
-        let words = fields[1..].iter().filter(|field| field.text != "--");
-        let action =
-            { words }.next().filter(|field| !matches!(field.text.as_str(), "-" | "" | "-p" | "-l"));
-        match action.map(Field::literal) {
-            Some(Some(script)) => {
-                let mut later = state.at_later_point();
-                if state.folders().len() != 1 {
-                    later.enter_folder(None);
+        match call.evaluated {
+            Some(script) => {
+                let unknown = Folders::unknown();
+                let anywhere = if self.scan.moves { &unknown } else { folders };
+                self.walk_in_place(&script.nodes, anywhere);
+                // A signal's name alone, `-`, `-p` and `-l` are not commands, and parse as harmless ones.
+                if let Some(why) = &script.error {
+                    self.unclear(why.clone());
                 }
-                self.text(script, later);
-                self.traps.push(script.to_owned());
             }
-            Some(None) => self.unclear("what `trap` runs is only known when it runs"),
-            None => {}
+            None if fields.len() == 1 => {}
+            None => self.unclear("what `trap` runs is only known when it runs"),
         }
-        Outcome::same(state)
+    }
+
+    /// `read` and `unset`: harmless with plain names.
+    fn plain_names(
+        &mut self,
+        fields: &[Field],
+        options: (&str, &str),
+        folders: &Folders,
+        call: &Call<'_>,
+    ) {
+        let mut verdict = CommandVerdict::new(Zone::Safe);
+        verdict.words = plain_words(fields);
+        let mut rest = fields.iter().enumerate().skip(1);
+        while let Some((at, field)) = rest.next() {
+            let text = field.text.as_str();
+            let letters = text.strip_prefix('-').filter(|letters| !letters.is_empty());
+            match letters {
+                Some(letters) if field.is_known() && text != "--" => {
+                    let (plain, valued) = options;
+                    let last_takes_value = letters.ends_with(|c| valued.contains(c));
+                    let flags = &letters[..letters.len() - usize::from(last_takes_value)];
+                    if !flags.chars().all(|c| plain.contains(c)) {
+                        verdict
+                            .unclear(format!("`{} {text}` has an unknown option", fields[0].text));
+                    }
+                    verdict.words[at].1 = CommandWordKind::Option;
+                    let value = if last_takes_value { rest.next() } else { None };
+                    if value.is_some_and(|(_, value)| value.may_split()) {
+                        verdict.unclear(format!("`{}` may set any variable", fields[0].text));
+                    }
+                }
+                _ if text == "--" => {}
+                _ if !field.is_known() || !is_name(text) || names::is_influential(text) => {
+                    verdict.unclear(format!(
+                        "`{} {text}` may evaluate what it is given",
+                        fields[0].text
+                    ));
+                }
+                // The name may be that of a function, which would then be gone.
+                _ if fields[0].text == "unset" && self.scan.defines(text) => {
+                    verdict.unclear(format!("after `unset {text}` another command has this name"));
+                }
+                _ => {}
+            }
+        }
+        self.record(verdict, folders, call);
     }
 
     /// `printf -v` assigns to the variable it names.
-    fn printf(&mut self, fields: &[Field]) -> CommandVerdict {
+    fn printf(fields: &[Field]) -> CommandVerdict {
         let mut verdict = CommandVerdict::new(Zone::Safe);
         verdict.words = plain_words(fields);
+        verdict.only_prints = true;
         let first = fields.get(1);
         let assigns =
             first.is_some_and(|field| field.text.starts_with("-v") || field.may_be_option());
@@ -193,7 +205,7 @@ impl ScriptWalk<'_> {
     }
 
     /// `[ … ]`: most tests only read words or files.
-    fn bracket(&mut self, fields: &[Field], state: ShellState, call: &Call) -> Outcome {
+    fn bracket(&mut self, fields: &[Field], folders: &Folders, call: &Call<'_>) {
         let mut verdict = CommandVerdict::new(Zone::Safe);
         verdict.words = plain_words(fields);
         let end = if fields[0].text == "[" { fields.len() - 1 } else { fields.len() };
@@ -212,28 +224,27 @@ impl ScriptWalk<'_> {
             }
             let evaluates = matches!(field.text.as_str(), "-v" | "-R");
             let compared = is_comparison(text(at + 1)) || at > 0 && is_comparison(text(at - 1));
-            let measured = at > 0 && matches!(text(at - 1), "-n" | "-z");
+            let tested =
+                at > 0 && (matches!(text(at - 1), "-n" | "-z") || is_file_test(text(at - 1)));
             let lone = inner.len() == 1;
-            let open = field.is_open() && (field.may_split() || !(compared || measured || lone));
+            let open = field.is_open() && (field.may_split() || !(compared || tested || lone));
             if evaluates || open || matches!(field.shape, expand::Shape::Pattern(_)) {
                 verdict
                     .unclear(format!("`{}` may be evaluated by `{}`", field.text, fields[0].text));
             }
             if is_file_test(&field.text) && !is_comparison(text(at + 1)) {
-                verdict.reads.extend(inner.get(at + 1).cloned());
+                verdict.reads.extend(inner.get(at + 1).filter(|file| !file.is_open()).cloned());
             }
             if matches!(field.text.as_str(), "-nt" | "-ot" | "-ef") && at > 0 {
-                verdict
-                    .reads
-                    .extend([inner.get(at - 1), inner.get(at + 1)].into_iter().flatten().cloned());
+                let sides = [inner.get(at - 1), inner.get(at + 1)].into_iter().flatten();
+                verdict.reads.extend(sides.filter(|file| !file.is_open()).cloned());
             }
         }
-        self.record(verdict, &state, call);
-        Outcome::same(state)
+        self.record(verdict, folders, call);
     }
 
     /// `[[ … ]]`: words are not split, but numbers are evaluated.
-    pub(crate) fn test(&mut self, words: &[ShellWord], state: &ShellState) {
+    pub(crate) fn test(&mut self, words: &[ShellWord], folders: &Folders) {
         let bare = |at: usize| words.get(at).and_then(ShellWord::bare).unwrap_or_default();
         for (at, word) in words.iter().enumerate() {
             match word.bare().unwrap_or_default() {
@@ -242,20 +253,22 @@ impl ScriptWalk<'_> {
                     let sides =
                         [at.checked_sub(1).and_then(|before| words.get(before)), words.get(at + 1)];
                     let number = |word: &ShellWord| {
-                        let field = expand::single(word, state).ok();
+                        let field = expand::single(word, self.known(folders));
                         let digits = |text: &str| {
                             !text.is_empty() && text.chars().all(|c| c.is_ascii_digit())
                         };
-                        field.is_some_and(|field| field.literal().is_some_and(digits))
+                        field.literal().is_some_and(digits)
                     };
                     if !sides.into_iter().flatten().all(number) {
                         self.unclear("`[[ … ]]` evaluates what it compares as numbers");
                     }
                 }
                 test if is_file_test(test) && !is_comparison(bare(at + 1)) => {
-                    let file = words.get(at + 1).and_then(|word| expand::single(word, state).ok());
-                    if let Some(file) = file {
-                        let zone = self.reads(&file, state);
+                    let file = words.get(at + 1);
+                    let file = file.map(|word| expand::single(word, self.known(folders)));
+                    // Of a file that is not known beforehand, only its existence would be told.
+                    if let Some(file) = file.filter(|file| !file.is_open()) {
+                        let zone = self.reads(&file, folders);
                         self.facts.zone = self.facts.zone.max(zone);
                     }
                 }
@@ -265,59 +278,41 @@ impl ScriptWalk<'_> {
     }
 
     /// Assignments without a command.
-    pub(crate) fn assign_all(&mut self, assigns: &[Assign], mut state: ShellState) -> Outcome {
+    pub(crate) fn assign_all(&mut self, assigns: &[Assign], folders: &Folders) {
         for assign in assigns {
             self.check_assigned(&assign.name);
-            self.assign(assign, &mut state);
+            self.assign(assign, folders);
         }
-        Outcome::same(state)
     }
 
-    fn assign(&mut self, assign: &Assign, state: &mut ShellState) {
-        if let Some(subscript) = &assign.subscript {
-            if subscript.is_empty() || !subscript.chars().all(|c| c.is_ascii_digit()) {
-                self.unclear(format!("the subscript `[{subscript}]` is evaluated"));
+    /// Assignments before a command may change what it does.
+    pub(crate) fn assign_before_command(&mut self, assigns: &[Assign], folders: &Folders) {
+        for assign in assigns {
+            let name = &assign.name;
+            if names::is_influential(name) {
+                self.unclear(format!("`{name}=…` changes what a command does"));
+            } else if !names::is_harmless(name) {
+                self.unknown(format!("`{name}=…` before a command may change what it does"));
             }
-            state.set(&assign.name, VariableValue::Open);
-            return;
+            self.assign(assign, folders);
         }
-        let new = match &assign.value {
-            Value::Word(word) => expand::single(word, state).map(|field| vec![field]),
-            Value::List(words) => {
-                if words.iter().any(|word| word.source.starts_with('[')) {
-                    self.unclear("a list names its own subscripts");
-                }
-                expand::fields(words, state)
-            }
-        };
-        let old = if assign.append {
-            state.value(&format!("{}[@]", assign.name))
-        } else {
-            VariableValue::Known(vec![])
-        };
-        let val = match (old, new) {
-            (VariableValue::Known(mut old), Ok(new)) if !new.iter().any(Field::is_open) => {
-                match &assign.value {
-                    Value::List(_) => {
-                        old.extend(new);
-                        VariableValue::Known(old)
-                    }
-                    Value::Word(_) if !assign.append => VariableValue::Known(new),
-                    Value::Word(_) => {
-                        match (old.first().and_then(Field::literal), new[0].literal()) {
-                            (Some(before), Some(after)) if old.len() == 1 => {
-                                VariableValue::Known(vec![Field::known(format!("{before}{after}"))])
-                            }
-                            _ => VariableValue::Open,
-                        }
-                    }
-                }
-            }
-            _ => VariableValue::Open,
-        };
-        match &assign.value {
-            Value::List(_) => state.set_list(&assign.name, val),
-            Value::Word(_) => state.set(&assign.name, val),
+    }
+
+    /// Bash evaluates subscripts. The words of the value may name files.
+    fn assign(&mut self, assign: &Assign, folders: &Folders) {
+        if let Some(subscript) = &assign.subscript
+            && (subscript.is_empty() || !subscript.chars().all(|c| c.is_ascii_digit()))
+        {
+            self.unclear(format!("the subscript `[{subscript}]` is evaluated"));
+        }
+        if let Value::List(words) = &assign.value
+            && words.iter().any(|word| word.source.starts_with('['))
+        {
+            self.unclear("a list names its own subscripts");
+        }
+        for word in assign.words() {
+            let field = expand::single(word, self.known(folders));
+            self.mention_all(&[field], folders);
         }
     }
 
@@ -326,47 +321,26 @@ impl ScriptWalk<'_> {
         &mut self,
         fields: &[Field],
         assigns: &[Assign],
-        mut state: ShellState,
-        call: &Call,
-    ) -> Outcome {
+        folders: &Folders,
+        call: &Call<'_>,
+    ) {
         let mut verdict = CommandVerdict::new(Zone::Safe);
         verdict.words = plain_words(fields);
-        let name = fields[0].text.clone();
-        let mut exports = name == "export";
-        if name == "readonly"
-            || fields[1..]
-                .iter()
-                .any(|field| field.text.contains('r') && field.text.starts_with('-'))
-        {
-            verdict.unclear(format!("after `{name}` later assignments may fail"));
-        }
+        let name = fields[0].text.as_str();
+        let flags = |field: &&Field| field.is_known() && field.text.starts_with('-');
+        let exports = name == "export"
+            || fields[1..].iter().filter(flags).any(|field| field.text.contains('x'));
         for (at, field) in fields.iter().enumerate().skip(1) {
             match field.text.as_str() {
-                "-x" => exports = true,
-                "-r" | "-g" | "-gx" | "-rx" | "-p" | "--" => {
-                    exports |= field.text.contains('x');
+                "-x" | "-g" | "-gx" | "-p" | "--" if field.is_known() => {
                     verdict.words[at].1 = CommandWordKind::Option;
                 }
-                text if field.is_known() && is_name(text) => {
-                    // `local x` clears the value, `export x` passes it to programs.
-                    if name != "export" && name != "readonly" {
-                        state.set(text, VariableValue::Open);
-                    }
-                    if exports && !names::is_harmless(text) {
-                        verdict
-                            .unclear(format!("`export {text}` may change what later commands do"));
-                    }
-                }
+                text if field.is_known() && is_name(text) => verdict.set(text, exports),
                 text => verdict.unclear(format!("`{name} {text}` may evaluate what it is given")),
             }
         }
         for assign in assigns {
-            if names::is_influential(&assign.name) || exports && !names::is_harmless(&assign.name) {
-                verdict.unclear(format!("`{}=…` changes what later commands do", assign.name));
-            }
-            if assign.subscript.is_some() {
-                verdict.unclear(format!("`{name}` may evaluate a subscript"));
-            }
+            verdict.set(&assign.name, exports);
             let source = match &assign.value {
                 Value::Word(word) => word.source.as_str(),
                 Value::List(_) => "(…)",
@@ -374,17 +348,28 @@ impl ScriptWalk<'_> {
             let field = Field::known(format!("{}={source}", assign.name));
             verdict.words.push((field, CommandWordKind::Operand));
         }
-        self.record(verdict, &state, call);
-        for assign in assigns {
-            self.assign(assign, &mut state);
-            // A local value ends with the function, but this is not tracked.
-            if name == "local" || name == "declare" || name == "typeset" {
-                self.locals(&assign.name);
-            }
+        if name == "readonly" {
+            verdict.unclear("after `readonly` later assignments may fail");
         }
-        Outcome::same(state)
+        self.record(verdict, folders, call);
+        assigns.iter().for_each(|assign| self.assign(assign, folders));
     }
 }
+
+impl CommandVerdict {
+    /// Sets a variable for all later commands, or for those of the shell alone.
+    fn set(&mut self, name: &str, exports: bool) {
+        if names::is_influential(name) {
+            self.unclear(format!("`{name}=…` changes what later commands do"));
+        } else if exports && !names::is_harmless(name) {
+            self.unknown(format!("`export {name}` may change what later commands do"));
+        }
+    }
+}
+
+/// The letters of `read` without a value, and those with one.
+const READ_OPTIONS: (&str, &str) = ("rse", "adintNpu");
+const UNSET_OPTIONS: (&str, &str) = ("vf", "");
 
 fn is_name(text: &str) -> bool {
     let letters = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');

@@ -10,7 +10,7 @@ use crate::shell::{
     below::RecursiveRead,
     expand::{Field, Shape},
     hosts::{self, AddressTarget},
-    options::{ParsedOptions, Until, kind_of},
+    options::{OpenWord, ParsedOptions, Until, kind_of},
     programs,
     table::{OperandKind, ProgramRow, UNKNOWN, row_of},
     wrappers::{self, WrappedCommand},
@@ -30,8 +30,6 @@ pub(crate) struct CommandVerdict {
     pub removes: Vec<Field>,
     pub hosts: Vec<String>,
     pub doubts: Vec<Doubt>,
-    /// Doubts that do not change how far the command reaches.
-    pub minor_doubts: Vec<String>,
     /// Commands it would run.
     pub inner: Vec<WrappedCommand>,
     /// The targets of copies. In a folder, each copy gets the name of its source.
@@ -43,6 +41,13 @@ pub(crate) struct CommandVerdict {
     pub recursive_read: Option<RecursiveRead>,
     /// The folder it enters before it reads anything.
     pub folder: Option<Field>,
+    /// Files that it reads and writes before it enters that folder.
+    pub outer_reads: Vec<Field>,
+    pub outer_writes: Vec<Field>,
+    /// True if it only prints its words.
+    pub only_prints: bool,
+    /// True if what it runs does not get the environment of the shell.
+    pub clears_environment: bool,
 }
 
 impl CommandVerdict {
@@ -56,13 +61,16 @@ impl CommandVerdict {
             removes: vec![],
             hosts: vec![],
             doubts: vec![],
-            minor_doubts: vec![],
             inner: vec![],
             into: vec![],
             copied: vec![],
             links: false,
             recursive_read: None,
             folder: None,
+            outer_reads: vec![],
+            outer_writes: vec![],
+            only_prints: false,
+            clears_environment: false,
         }
     }
 
@@ -73,6 +81,12 @@ impl CommandVerdict {
     pub(crate) fn unclear(&mut self, why: impl Into<String>) {
         self.raise(Zone::Build);
         self.doubts.push(Doubt::NotUnderstood(why.into()));
+    }
+
+    /// Adds a doubt about a word whose value is only known at run time.
+    pub(crate) fn unknown(&mut self, why: impl Into<String>) {
+        self.raise(Zone::Build);
+        self.doubts.push(Doubt::Unknown(why.into()));
     }
 
     pub(crate) fn destroys(&mut self, what: impl Into<String>) {
@@ -160,8 +174,8 @@ fn by_table(name: &str, fields: &[Field]) -> CommandVerdict {
             bare = Some(zone);
             break;
         };
-        let Some(below) = sub.literal().and_then(|sub| row_of(&format!("{} {sub}", row.name)))
-        else {
+        let word = sub.literal().filter(|sub| !sub.contains(' '));
+        let Some(below) = word.and_then(|sub| row_of(&format!("{} {sub}", row.name))) else {
             return unknown_sub(row, names, words, rest, verdict);
         };
         names.push((sub.clone(), CommandWordKind::Name));
@@ -186,6 +200,8 @@ fn by_table(name: &str, fields: &[Field]) -> CommandVerdict {
 
 /// The row of a name, with or without a version: `python3.12`.
 fn find(name: &str) -> Option<&'static ProgramRow> {
+    // `'git status'` in quotes is not `git status`.
+    let name = Some(name).filter(|name| !name.contains(' '))?;
     row_of(name).or_else(|| {
         if name.starts_with("mkfs") {
             return row_of("mke2fs");
@@ -247,14 +263,18 @@ fn note_options(row: &ProgramRow, given: &ParsedOptions, verdict: &mut CommandVe
     if has_harmful && only_reads && given.writes.is_empty() {
         verdict.raise(Zone::Build);
     }
-    if let Some(open) = &given.open
-        && row.zone != Zone::Build
-    {
-        if row.plain && row.takes == OperandKind::Text {
-            verdict.minor_doubts.push(open.clone());
-        } else {
-            verdict.unclear(open.clone());
+    let only_prints = row.plain && row.takes == OperandKind::Text;
+    verdict.only_prints = only_prints;
+    let is_code = row.zone == Zone::Build && row.takes == OperandKind::Text;
+    match &given.open {
+        Some(_) if only_prints || is_code => {}
+        Some(OpenWord::Unknown(word)) => {
+            verdict.unknown(format!("`{word}` is only known when it runs"));
         }
+        Some(OpenWord::Pattern(word)) => {
+            verdict.unclear(format!("`{word}` could turn out to be an option"));
+        }
+        None => {}
     }
     verdict.reads.extend(given.reads.iter().filter(|field| field.text != "-").cloned());
     verdict.writes.extend(given.writes.iter().filter(|field| field.text != "-").cloned());
@@ -276,9 +296,8 @@ fn operands(row: &ProgramRow, given: &ParsedOptions, verdict: &mut CommandVerdic
             verdict.reads.extend(paths.filter_map(|(at, field)| {
                 if at >= dashes { Some(field.clone()) } else { path_in(field) }
             }));
-            let open = given.operands.iter().find(|field| field.is_open());
-            if let Some(open) = open.filter(|_| row.zone != Zone::Build) {
-                verdict.unclear(format!("`{}` is only known when it runs", open.text));
+            if let Some(open) = given.operands.iter().find(|field| field.is_open()) {
+                verdict.unknown(format!("`{}` is only known when it runs", open.text));
             }
         }
         OperandKind::Reads => verdict.reads.extend(operands.cloned()),

@@ -2,9 +2,25 @@
 
 use crate::shell::{
     parse::Reason,
-    state::{ShellState, VariableValue},
     tree::{Node, ShellWord, WordPart},
 };
+
+/// The variables whose values count. Every other variable may hold anything.
+#[derive(Clone, Copy)]
+pub(crate) struct KnownVariables<'a> {
+    pub home: Option<&'a str>,
+    pub pwd: Option<&'a str>,
+}
+
+impl<'a> KnownVariables<'a> {
+    fn value(self, name: &str) -> Option<&'a str> {
+        match name {
+            "HOME" => self.home,
+            "PWD" => self.pwd,
+            _ => None,
+        }
+    }
+}
 
 /// The result of a process substitution: the name of a pipe.
 pub(crate) const PIPE: &str = "/dev/fd/63";
@@ -100,23 +116,23 @@ enum Atom<'a> {
 }
 
 /// Expands words. Commands within them run first.
-pub(crate) fn fields(words: &[ShellWord], state: &ShellState) -> Result<Vec<Field>, Reason> {
+pub(crate) fn fields(words: &[ShellWord], known: KnownVariables<'_>) -> Result<Vec<Field>, Reason> {
     let mut all = vec![];
     for word in words {
         match word.pieces.as_slice() {
             [WordPart::Bare(text)] if !text.contains(['*', '?', '[', '{', '~']) => {
                 all.push(Field::known(text.clone()));
             }
-            _ => expand(word, state, &mut all)?,
+            _ => expand(word, known, &mut all)?,
         }
     }
     Ok(all)
 }
 
 /// Expands one word that is neither split nor a pattern: a value, a redirection's target.
-pub(crate) fn single(word: &ShellWord, state: &ShellState) -> Result<Field, Reason> {
+pub(crate) fn single(word: &ShellWord, known: KnownVariables<'_>) -> Field {
     let mut atoms = atoms(word);
-    tilde(&mut atoms, state);
+    tilde(&mut atoms, known);
     for atom in &mut atoms {
         match atom {
             Atom::Variable(_, quoted) | Atom::Open(quoted) => *quoted = true,
@@ -125,11 +141,11 @@ pub(crate) fn single(word: &ShellWord, state: &ShellState) -> Result<Field, Reas
         }
     }
     let mut fields = vec![];
-    build(&atoms, word, state, &mut fields);
+    build(&atoms, word, known, &mut fields);
     match fields.len() {
-        0 => Ok(Field::known("")),
-        1 => Ok(fields.remove(0)),
-        _ => Ok(Field::open(word.source.clone())),
+        0 => Field::known(""),
+        1 => fields.remove(0),
+        _ => Field::open(word.source.clone()),
     }
 }
 
@@ -154,10 +170,10 @@ pub(crate) fn doubts<'a>(
     })
 }
 
-fn expand(word: &ShellWord, state: &ShellState, all: &mut Vec<Field>) -> Result<(), Reason> {
+fn expand(word: &ShellWord, known: KnownVariables<'_>, all: &mut Vec<Field>) -> Result<(), Reason> {
     for mut atoms in braces(atoms(word))? {
-        tilde(&mut atoms, state);
-        build(&atoms, word, state, all);
+        tilde(&mut atoms, known);
+        build(&atoms, word, known, all);
     }
     Ok(())
 }
@@ -286,7 +302,7 @@ fn sequence<'a>(atoms: &[Atom<'a>]) -> Option<Vec<Vec<Atom<'a>>>> {
 }
 
 /// `~` at the beginning, also after `name=`.
-fn tilde(atoms: &mut Vec<Atom<'_>>, state: &ShellState) {
+fn tilde(atoms: &mut Vec<Atom<'_>>, known: KnownVariables<'_>) {
     let assigned = atoms.iter().position(|atom| matches!(atom, Atom::Bare('='))).filter(|&at| {
         at > 0
             && atoms[..at]
@@ -298,7 +314,7 @@ fn tilde(atoms: &mut Vec<Atom<'_>>, state: &ShellState) {
             continue;
         }
         let ends = matches!(atoms.get(at + 1), None | Some(Atom::Bare('/')));
-        match state.home().filter(|_| ends) {
+        match known.home.filter(|_| ends) {
             Some(home) => {
                 let home: Vec<_> = home.chars().map(Atom::Quoted).collect();
                 atoms.splice(at..=at, home);
@@ -369,7 +385,7 @@ impl FieldBuilder {
     }
 }
 
-fn build(atoms: &[Atom<'_>], word: &ShellWord, state: &ShellState, all: &mut Vec<Field>) {
+fn build(atoms: &[Atom<'_>], word: &ShellWord, known: KnownVariables<'_>, all: &mut Vec<Field>) {
     let mut builder = FieldBuilder::default();
     for atom in atoms {
         match atom {
@@ -377,58 +393,27 @@ fn build(atoms: &[Atom<'_>], word: &ShellWord, state: &ShellState, all: &mut Vec
             Atom::Quoted(c) => builder.quoted(*c),
             Atom::Empty => builder.has_begun = true,
             Atom::Open(quoted) => builder.open(*quoted),
-            Atom::Variable(name, quoted) => variable(name, *quoted, word, state, &mut builder, all),
+            Atom::Variable(name, quoted) => variable(name, *quoted, known, &mut builder),
         }
     }
     builder.end(word, all);
 }
 
-fn variable(
-    name: &str,
-    quoted: bool,
-    word: &ShellWord,
-    state: &ShellState,
-    builder: &mut FieldBuilder,
-    all: &mut Vec<Field>,
-) {
+fn variable(name: &str, quoted: bool, known: KnownVariables<'_>, builder: &mut FieldBuilder) {
     // A number: one word, and not an option.
     if matches!(name, "?" | "#" | "$" | "!") {
         builder.open_number();
         return;
     }
-    let VariableValue::Known(values) = state.value(name) else {
-        builder.open(quoted);
-        return;
-    };
-    let several =
-        name == "@" || name.ends_with("[@]") || !quoted && (name == "*" || name.ends_with("[*]"));
-    for (index, value) in values.iter().enumerate() {
-        if index > 0 {
-            if several { builder.end(word, all) } else { builder.quoted(' ') }
+    match known.value(name) {
+        // Without quotes, blanks would split the value and patterns in it would be expanded.
+        Some(value) if quoted || !value.contains([' ', '\t', '\n', '*', '?', '[', '\\']) => {
+            builder.has_begun = true;
+            value.chars().for_each(|c| builder.quoted(c));
         }
-        match &value.shape {
-            Shape::Known if quoted => {
-                builder.has_begun = true;
-                value.text.chars().for_each(|c| builder.quoted(c));
-            }
-            Shape::Known => {
-                for c in value.text.chars() {
-                    if matches!(c, ' ' | '\t' | '\n') {
-                        builder.end(word, all)
-                    } else {
-                        builder.bare(c)
-                    }
-                }
-            }
-            // A matched file name: without quotes, its blanks split it.
-            Shape::Pattern(pattern) if quoted => {
-                builder.has_pattern = true;
-                builder.has_begun = true;
-                builder.text.push_str(&value.text);
-                builder.pattern.push_str(pattern);
-            }
-            Shape::Pattern(_) => builder.open(false),
-            Shape::Open { .. } => builder.open(quoted),
+        _ => {
+            let is_list = name == "@" || name.ends_with("[@]");
+            builder.open(quoted && !is_list);
         }
     }
 }

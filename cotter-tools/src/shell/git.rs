@@ -147,8 +147,8 @@ fn branch(given: &ParsedOptions, verdict: &mut CommandVerdict) {
         "sort",
         "format",
     ]);
-    if given.has(&["D"]) || given.has(&["d", "delete"]) && given.has(&["f", "force"]) {
-        verdict.destroys("`git branch -D` deletes a branch with what only it has");
+    if given.has(&["D", "M", "C", "f", "force"]) {
+        verdict.destroys("`git branch` takes a name from commits that only it has");
     }
     if changes || !given.operands.is_empty() && !lists {
         verdict.only(given, Zone::Workspace);
@@ -211,9 +211,11 @@ fn throws_away(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) 
     };
     let staged = given.has(&["staged", "S"]) && !given.has(&["worktree", "W"]);
     let named = given.before_dashes.is_some_and(|before| given.operands.len() > before);
+    if name == "git reset" && given.has(&["keep", "merge"]) {
+        verdict.raise(Zone::Build);
+    }
     let what = match name {
-        "git reset" if given.has(&["hard"]) => "throws changes away",
-        "git reset" if given.has(&["keep", "merge"]) => return verdict.raise(Zone::Build),
+        "git reset" if given.has(&["hard", "keep", "merge"]) => "throws changes away",
         "git restore" if !staged && !given.operands.is_empty() => "throws changes away",
         "git checkout" if named || given.operands.iter().any(whole) => "throws changes away",
         "git rm" if given.has(&["f", "force"]) && !given.has(&["cached"]) => "throws changes away",
@@ -223,7 +225,9 @@ fn throws_away(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) 
         "git stash drop" | "git stash clear" => "throws changes away",
         "git filter-branch" | "git filter-repo" => "rewrites history",
         "git reflog expire" | "git reflog delete" => "deletes the reflog",
-        "git update-ref" if given.has(&["d"]) => "deletes a branch",
+        "git update-ref" => "moves or deletes a branch",
+        "git gc" if given.has(&["prune", "aggressive"]) => "deletes what no branch has",
+        "git prune" => "deletes what no branch has",
         _ => return,
     };
     verdict.destroys(format!("`{name}` {what}"));

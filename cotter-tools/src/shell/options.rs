@@ -36,12 +36,23 @@ pub(crate) struct ParsedOptions {
     pub kinds: Vec<CommandWordKind>,
     /// An unknown option.
     pub unknown: Option<String>,
-    /// The reason why a word could become an option.
-    pub open: Option<String>,
+    /// A word that could become an option, or several words.
+    pub open: Option<OpenWord>,
+    /// True if the last word is an unknown option that may take the next word as its value.
+    may_take_value: bool,
     /// The number of operands before `--`.
     pub before_dashes: Option<usize>,
     /// The number of parsed words.
     pub read: usize,
+}
+
+/// A word that could become an option, as written.
+#[derive(Debug)]
+pub(crate) enum OpenWord {
+    /// Known only at run time.
+    Unknown(String),
+    /// A pattern that a file with such a name would match.
+    Pattern(String),
 }
 
 /// Where options end.
@@ -129,10 +140,7 @@ impl ParsedOptions {
                 let may_be_option =
                     if row.plain { field.may_split() } else { field.may_be_option() };
                 if !dashes && may_be_option {
-                    given.open.get_or_insert_with(|| match field.is_open() {
-                        true => format!("`{text}` is only known when it runs"),
-                        false => format!("`{text}` could turn out to be an option"),
-                    });
+                    given.note_open(field);
                 }
                 let passed_on = dashes && row.zone == Zone::Build && text.starts_with('-');
                 let unknown = passed_on && !PASSED_ON.iter().any(|option| text.starts_with(option));
@@ -141,18 +149,33 @@ impl ParsedOptions {
                 } else {
                     kind_of(field)
                 });
+                if std::mem::take(&mut given.may_take_value) && row.zone == Zone::Workspace {
+                    given.writes.push(field.clone());
+                }
                 given.operands.push(field.clone());
                 continue;
             }
+            given.may_take_value = false;
             let without_value = given.option(row, field);
             if let Some((name, arity)) = without_value {
                 let value = words.next();
+                if let Some(value) = value.filter(|value| value.may_split()) {
+                    given.note_open(value);
+                }
                 given.kinds.extend(value.map(|value| value_kind(value, arity)));
                 given.add(name, arity, value.cloned());
             }
         }
         given.read = given.kinds.len();
         given
+    }
+
+    fn note_open(&mut self, field: &Field) {
+        let word = field.text.clone();
+        self.open.get_or_insert_with(|| match field.is_open() {
+            true => OpenWord::Unknown(word),
+            false => OpenWord::Pattern(word),
+        });
     }
 
     /// True if one of these options is present.
@@ -218,11 +241,14 @@ impl ParsedOptions {
         let (name, valued) = name.split_once('=').map_or((name, false), |(name, _)| (name, true));
         let Some(arity) = long(row.long, name) else {
             let whole = abbreviated(row.long, name);
-            if whole.is_none() || row.zone == Zone::Safe {
-                self.unknown.get_or_insert_with(|| text.to_owned());
-            }
+            self.unknown.get_or_insert_with(|| text.to_owned());
+            // What an unknown option does with its value is unknown too: it may be a file to write.
+            let value = text.find('=').and_then(|at| field.without(&text[..=at]));
+            self.reads.extend(value.clone());
+            self.writes.extend(value);
             self.options.push((whole.unwrap_or(name).to_owned(), None));
             self.kinds.push(CommandWordKind::UnknownOption);
+            self.may_take_value = !valued;
             return None;
         };
         let fits = match arity {

@@ -3,12 +3,17 @@
 //! Constructs that bash reads differently than a reader expects, or that differ between versions,
 //! are refused with a reason. Nesting is limited, so the stack cannot overflow.
 
-use std::{cell::OnceCell, rc::Rc};
+use std::{
+    cell::{Cell, OnceCell},
+    rc::Rc,
+};
 
-use crate::shell::tree::{Assign, ListOperator, Node, Redirect, ShellWord, Simple, Value};
+use crate::shell::tree::{Assign, ListOperator, Node, Redirect, Script, ShellWord, Simple, Value};
 
 /// The longest command line that is parsed.
 const MAX_LENGTH: usize = 64 * 1024;
+/// The most bytes that are parsed for one command line, with every text that `eval` and the like parse again.
+const MAX_PARSED: usize = 256 * 1024;
 /// The deepest nesting.
 const MAX_DEPTH: usize = 60;
 
@@ -22,22 +27,30 @@ const RESERVED: [&str; 19] = [
     "do", "done", "case", "esac", "function", "coproc",
 ];
 
-/// The commands parsed before an error, and the error.
-pub(crate) struct Script {
-    pub node: Node,
-    pub error: Option<Reason>,
+/// The number of bytes that may still be parsed for one command line, texts within texts included.
+pub(crate) struct Budget(Cell<usize>);
+
+impl Default for Budget {
+    fn default() -> Self {
+        Budget(Cell::new(MAX_PARSED))
+    }
 }
 
 /// Parses a command line nested at a depth.
-pub(crate) fn parse_within(text: &str, depth: usize) -> Script {
+pub(crate) fn parse_within(text: &str, depth: usize, budget: &Budget) -> Script {
+    let refuse = |why: &str| Script { nodes: vec![], error: Some(why.into()) };
     if text.len() > MAX_LENGTH {
-        let error = Some("it is longer than 64 KB".into());
-        return Script { node: Node::Sequence(vec![]), error };
+        return refuse("it is longer than 64 KB");
     }
-    let mut parser = Parser { text, at: 0, depth, documents: vec![] };
-    let mut done = vec![];
-    let error = parser.list(&mut done, &[]).and_then(|()| parser.at_end()).err();
-    Script { node: Node::Sequence(done), error }
+    let Some(left) = budget.0.get().checked_sub(text.len()) else {
+        budget.0.set(0);
+        return refuse("it holds more scripts within scripts than can be checked");
+    };
+    budget.0.set(left);
+    let mut parser = Parser::new(text, depth, budget);
+    let mut nodes = vec![];
+    let error = parser.list(&mut nodes, &[]).and_then(|()| parser.at_end()).err();
+    Script { nodes, error }
 }
 
 /// A here-document whose text was not reached yet.
@@ -54,13 +67,13 @@ pub(crate) struct Parser<'a> {
     pub(crate) text: &'a str,
     pub(crate) at: usize,
     pub(crate) depth: usize,
+    pub(crate) budget: &'a Budget,
     documents: Vec<Document>,
 }
 
 impl<'a> Parser<'a> {
-    /// A parser for the text of a here-document.
-    pub(crate) fn of_document(text: &'a str, depth: usize) -> Self {
-        Parser { text, at: 0, depth, documents: vec![] }
+    pub(crate) fn new(text: &'a str, depth: usize, budget: &'a Budget) -> Self {
+        Parser { text, at: 0, depth, budget, documents: vec![] }
     }
 
     pub(crate) fn rest(&self) -> &'a str {
@@ -210,8 +223,8 @@ impl<'a> Parser<'a> {
             if self.sees_word("!") {
                 self.at += 1;
                 negated = !negated;
-            } else if self.sees_word("time") && self.times_a_compound_command() {
-                self.at += "time".len();
+            } else if let Some(after) = self.after_time() {
+                self.at = after;
             } else {
                 break;
             }
@@ -231,12 +244,22 @@ impl<'a> Parser<'a> {
         Ok(if negated { Node::Not(Box::new(whole)) } else { whole })
     }
 
-    /// True if `time` stands before a compound command. Else it is an ordinary name.
-    fn times_a_compound_command(&self) -> bool {
+    /// The end of the reserved word `time` with its options, if it stands before a command. With other
+    /// options it is the name of a program.
+    fn after_time(&self) -> Option<usize> {
+        if !self.sees_word("time") {
+            return None;
+        }
         let mut ahead = Parser { documents: vec![], ..*self };
         ahead.at += "time".len();
         ahead.blanks();
-        ahead.sees("(") || RESERVED.iter().any(|word| ahead.sees_word(word))
+        for option in ["-p", "--"] {
+            if ahead.sees_word(option) {
+                ahead.at += option.len();
+                ahead.blanks();
+            }
+        }
+        (ahead.at_word() && !ahead.sees("-") || ahead.sees("(")).then_some(ahead.at)
     }
 
     fn command(&mut self) -> ParseResult<Node> {
@@ -351,27 +374,21 @@ impl<'a> Parser<'a> {
             }
             self.blanks();
             self.take(";");
-            let doubt = Some("`for ((…))` evaluates names".to_owned());
-            return Ok(Node::Repeat { name: None, doubt, body: Box::new(self.do_group()?) });
+            let doubt = "`for ((…))` evaluates names".to_owned();
+            return Ok(Node::ForNumber { doubt, body: Box::new(self.do_group()?) });
         }
         let name = self.plain_name()?;
         self.newlines()?;
-        let mut words = None;
+        let mut words = vec![];
         if self.sees_word("in") {
             self.at += "in".len();
-            let mut listed = vec![];
             loop {
                 self.blanks();
-                if self.at_word() { listed.push(self.word()?) } else { break }
+                if self.at_word() { words.push(self.word()?) } else { break }
             }
-            words = Some(listed);
         }
         self.take(";");
-        let body = Box::new(self.do_group()?);
-        Ok(match word {
-            "for" => Node::For { name, words, body },
-            _ => Node::Repeat { name: Some(name), doubt: None, body },
-        })
+        Ok(Node::For { name, words, body: Box::new(self.do_group()?) })
     }
 
     fn case(&mut self) -> ParseResult<Node> {
@@ -490,7 +507,27 @@ impl<'a> Parser<'a> {
         }
         let empty =
             simple.words.is_empty() && simple.assigns.is_empty() && simple.redirects.is_empty();
-        if empty { Err("a command is missing".into()) } else { Ok(Node::Simple(simple)) }
+        if empty {
+            return Err("a command is missing".into());
+        }
+        simple.evaluated = self.evaluated(&simple);
+        Ok(Node::Simple(simple))
+    }
+
+    /// The commands that `eval` or `trap` gets, if all of its text is literal.
+    fn evaluated(&mut self, simple: &Simple) -> Option<Box<Script>> {
+        let (name, words) = simple.words_of_builtin().split_first()?;
+        let mut words = words.iter().map(ShellWord::literal);
+        let text = match name.literal()?.as_ref() {
+            "eval" => words.collect::<Option<Vec<_>>>()?.join(" "),
+            "trap" => words.find(|word| word.as_deref() != Some("--"))??.into_owned(),
+            _ => return None,
+        };
+        let text = text.strip_prefix("-- ").unwrap_or(&text);
+        Some(Box::new(match self.depth < MAX_DEPTH {
+            true => parse_within(text, self.depth + 1, self.budget),
+            false => Script { nodes: vec![], error: Some("it is nested too deeply".into()) },
+        }))
     }
 
     /// `name=…`, if it stands here.
@@ -649,7 +686,7 @@ impl<'a> Parser<'a> {
                     source: body,
                 }
             } else {
-                crate::shell::words::of_document(&body, self.depth)?
+                crate::shell::words::of_document(&body, self.depth, self.budget)?
             };
             _ = document.body.set(word);
         }
@@ -698,7 +735,8 @@ mod tests {
     use super::*;
 
     fn check(text: &str, error: Option<&str>) {
-        assert_eq!(parse_within(text, 0).error.as_deref(), error, "{text}");
+        let script = parse_within(text, 0, &Budget::default());
+        assert_eq!(script.error.as_deref(), error, "{text}");
     }
 
     #[test]

@@ -94,6 +94,7 @@ pub(crate) fn dashed(name: &str, fields: &[Field]) -> Option<Vec<Field>> {
 /// The effects of options and operands together.
 pub(crate) fn refine(row: &ProgramRow, given: &ParsedOptions, verdict: &mut CommandVerdict) {
     verdict.recursive_read = recursive_read(row.name, given);
+    backups(row.name, given, verdict);
     match row.name.split_once(' ').map_or(row.name, |(name, _)| name) {
         "git" => git::refine(row.name, given, verdict),
         "curl" | "wget" => {
@@ -115,6 +116,21 @@ pub(crate) fn refine(row: &ProgramRow, given: &ParsedOptions, verdict: &mut Comm
     }
 }
 
+/// `cp -b` and similar commands keep what they write over, under a name of their own.
+fn backups(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
+    if !matches!(name, "cp" | "mv" | "ln" | "install")
+        || !given.has(&["b", "backup", "S", "suffix"])
+    {
+        return;
+    }
+    for target in verdict.into.clone() {
+        let folder = target.literal().map(|text| text.rsplit_once('/').map_or(".", |(at, _)| at));
+        verdict.writes.extend(folder.map(Field::known));
+        // Copies into a folder have their backups there.
+        verdict.writes.push(target);
+    }
+}
+
 /// How a command reads folders recursively, if it does.
 fn recursive_read(name: &str, given: &ParsedOptions) -> Option<RecursiveRead> {
     if name == "git grep" {
@@ -133,8 +149,9 @@ fn recursive_read(name: &str, given: &ParsedOptions) -> Option<RecursiveRead> {
         "zip" => (&["r"], &["r"]),
         _ => return None,
     };
-    given
-        .has(goes)
+    let is_recursive = |field: &Field| "recurse".starts_with(field.text.trim_start_matches('='));
+    let by_value = name.ends_with("grep") && given.values(&["d", "directories"]).any(is_recursive);
+    (given.has(goes) || by_value)
         .then(|| RecursiveRead { follows_links: given.has(follows), ..RecursiveRead::default() })
 }
 
@@ -296,14 +313,11 @@ fn files(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
         }
         "chmod" | "chown" | "chgrp" => {
             verdict.writes.append(&mut verdict.reads);
-            let open = given
-                .operands
-                .first()
-                .is_some_and(|mode| mode.text.trim_start_matches('0') == "777");
             if recursive {
                 verdict.removes = verdict.writes.clone();
             }
-            if recursive && (open || name == "chown") {
+            let keeps = given.operands.first().is_some_and(keeps_access);
+            if recursive && (!keeps || name == "chown") {
                 verdict
                     .destroys(format!("`{name} -R` changes who may do what with a whole folder"));
             }
@@ -315,7 +329,7 @@ fn files(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
             verdict.reads.append(&mut verdict.writes);
             verdict.only(given, Zone::Safe);
         }
-        "gzip" | "gunzip" | "xz" | "unxz" => unpacked(given, verdict),
+        "gzip" | "gunzip" | "xz" | "unxz" => packed(name, given, verdict),
         "split" => split(given, verdict),
         "install" if given.has(&["d", "directory"]) => {
             verdict.writes = given.operands.clone();
@@ -326,12 +340,31 @@ fn files(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
     }
 }
 
-/// An unpacked file has its name without the suffix.
-fn unpacked(given: &ParsedOptions, verdict: &mut CommandVerdict) {
+/// True if a mode of `chmod` takes no access from the owner, and does not open files to everybody.
+fn keeps_access(mode: &Field) -> bool {
+    let digits = mode.text.trim_start_matches('0');
+    match mode.literal() {
+        Some(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
+            digits.len() == 3 && digits.starts_with(['6', '7']) && digits != "777"
+        }
+        Some(text) => !text.contains(['-', '=']),
+        None => false,
+    }
+}
+
+/// A packed file has its name with a suffix, an unpacked one without.
+fn packed(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
+    let suffix = if name.ends_with("xz") { ".xz" } else { ".gz" };
+    if given.has(&["r", "recursive"]) {
+        verdict.unclear(format!("`{name} -r` writes files that it does not name"));
+    }
     for operand in &given.operands {
-        match operand.literal().and_then(|text| text.rsplit_once('.')) {
-            Some((stem, _)) => verdict.writes.push(Field::known(stem)),
-            None if operand.is_known() => {}
+        match operand.literal() {
+            Some(text) => {
+                let stem = text.rsplit_once('.').map(|(stem, _)| stem.to_owned());
+                verdict.writes.extend(stem.map(Field::known));
+                verdict.writes.push(Field::known(format!("{text}{suffix}")));
+            }
             None => verdict.unclear(format!("what `{}` becomes is not known", operand.text)),
         }
     }
@@ -340,6 +373,7 @@ fn unpacked(given: &ParsedOptions, verdict: &mut CommandVerdict) {
 /// The parts have a prefix as name, with letters or digits behind it.
 fn split(given: &ParsedOptions, verdict: &mut CommandVerdict) {
     let begin = given.operands.get(1).map_or("x", |field| field.text.as_str());
+    verdict.writes.push(Field::known(begin.rsplit_once('/').map_or(".", |(folder, _)| folder)));
     let name = begin.rsplit('/').next().unwrap_or_default();
     let may_be =
         |path: &&str| path.len() > name.len() && path[..name.len()].eq_ignore_ascii_case(name);
@@ -394,15 +428,15 @@ fn tar(given: &ParsedOptions, verdict: &mut CommandVerdict) {
     }
     match (makes, lists, unpacks) {
         (true, false, false) => {
-            verdict.writes.extend(archive);
+            verdict.outer_writes.extend(archive);
             verdict.reads.extend(given.operands.iter().cloned());
         }
         (false, true, false) => {
-            verdict.reads.extend(archive);
+            verdict.outer_reads.extend(archive);
             verdict.only(given, Zone::Safe);
         }
         (false, false, true) => {
-            verdict.reads.extend(archive);
+            verdict.outer_reads.extend(archive);
             verdict.writes.push(Field::known("."));
             // The content of an archive is unknown: it may be a hook.
             verdict.raise(Zone::Build);
@@ -474,9 +508,7 @@ fn others(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
             verdict.writes.truncate(1);
             verdict.reads.extend(given.operands.iter().skip(1).cloned());
         }
-        "mktemp" => verdict
-            .writes
-            .extend(given.operands.iter().filter(|field| field.text.contains('/')).cloned()),
+        "mktemp" => mktemp(given, verdict),
         "ln" | "link" | "cp" if given.operands.len() > 1 => linked(name, given, verdict),
         "cp" | "ln" | "install" if given.operands.len() == 1 => {
             verdict.writes.push(Field::known("."))
@@ -499,6 +531,16 @@ fn others(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
         "unzip" if given.has(&["l", "v", "t", "p"]) => verdict.only(given, Zone::Safe),
         _ => {}
     }
+}
+
+/// A name is made from a template, in its folder; without one, in the temp folder.
+fn mktemp(given: &ParsedOptions, verdict: &mut CommandVerdict) {
+    let folder_of = |field: &Field| match field.literal() {
+        Some(text) => Field::known(text.rsplit_once('/').map_or(".", |(folder, _)| folder)),
+        None => field.clone(),
+    };
+    verdict.writes.extend(given.operands.iter().map(folder_of));
+    verdict.writes.extend(given.values(&["p", "tmpdir"]).cloned());
 }
 
 /// `ps e` prints the environment of every process, with keys.

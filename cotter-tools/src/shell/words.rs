@@ -1,7 +1,7 @@
 //! Parses the words of a command line: quotes, escapes and expansions, by bash's rules. Pure.
 
 use crate::shell::{
-    parse::{Parser, Reason, is_meta, parse_within},
+    parse::{Budget, Parser, Reason, is_meta, parse_within},
     tree::{Node, ShellWord, WordPart},
 };
 
@@ -9,8 +9,8 @@ type WordParseResult<T> = Result<T, Reason>;
 
 /// The text of a here-document with an unquoted delimiter: expansions are active, quotes are
 /// literal.
-pub(crate) fn of_document(text: &str, depth: usize) -> WordParseResult<ShellWord> {
-    let mut parser = Parser::of_document(text, depth);
+pub(crate) fn of_document(text: &str, depth: usize, budget: &Budget) -> WordParseResult<ShellWord> {
+    let mut parser = Parser::new(text, depth, budget);
     let mut pieces = Pieces::default();
     while let Some(c) = parser.peek() {
         parser.quoted_piece(c, &mut pieces, Inside::Document)?;
@@ -405,10 +405,9 @@ impl Parser<'_> {
                 _ => inner.push(c),
             }
         }
-        let depth = self.depth;
-        self.deeper(|_| {
-            let script = parse_within(&inner, depth + 1);
-            script.error.map_or(Ok(script.node), Err)
+        self.deeper(|parser| {
+            let script = parse_within(&inner, parser.depth, parser.budget);
+            script.error.map_or(Ok(Node::Sequence(script.nodes)), Err)
         })
     }
 
@@ -505,19 +504,15 @@ fn is_blank_end(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    use cotter::Workspace;
-
     use super::*;
-    use crate::shell::{expand, state::ShellState};
+    use crate::shell::expand::{self, KnownVariables};
 
     /// Compares the results of a word, separated by `|`; `?` stands before parts known only at run
     /// time.
     fn check(text: &str, becomes: &str) {
-        let state = ShellState::new(&Workspace::new(Path::new("/work")).with_home("/home/u"));
-        let word = Parser::of_document(text, 0).word().unwrap();
-        let fields = expand::fields(&[word], &state).unwrap();
+        let known = KnownVariables { home: Some("/home/u"), pwd: None };
+        let word = Parser::new(text, 0, &Budget::default()).word().unwrap();
+        let fields = expand::fields(&[word], known).unwrap();
         let shown = |field: &expand::Field| {
             if field.is_open() { format!("?{}", field.text) } else { field.text.clone() }
         };
@@ -543,7 +538,7 @@ mod tests {
         check("\"$x\"", "?\"$x\"");
         check("a$(ls)b", "?a$(ls)b");
         check("~root", "?~root");
-        check("\"$@\"", "");
+        check("\"$@\"", "?\"$@\"");
     }
 
     #[test]
@@ -552,7 +547,7 @@ mod tests {
             "'a", "\"a", "$(a", "`a", "${a", "$[1]", "$'\\xff'", "$'\\0'", "$'\\q'", "a\\\nb=c",
             "$((a)", "\\",
         ] {
-            assert!(Parser::of_document(text, 0).word().is_err(), "{text}");
+            assert!(Parser::new(text, 0, &Budget::default()).word().is_err(), "{text}");
         }
     }
 }

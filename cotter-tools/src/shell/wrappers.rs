@@ -5,6 +5,7 @@ use cotter::permission::{Zone, facts::CommandWordKind};
 use crate::shell::{
     command_verdict::{CommandVerdict, plain_words},
     expand::{Field, Shape},
+    names,
     options::{ParsedOptions, Until, kind_of},
     programs::is_pipe,
     table::{OperandKind, ProgramRow},
@@ -17,10 +18,8 @@ pub(crate) enum WrappedCommand {
     Program(Vec<Field>),
     /// A builtin or program, without functions: `command ls`, `builtin cd x`.
     Command(Vec<Field>),
-    /// A function, builtin or program: `time f`.
-    Here(Vec<Field>),
-    /// A script for a shell, with its arguments.
-    Script { shell: String, text: Field, arguments: Vec<Field> },
+    /// A script for a shell.
+    Script { shell: String, text: Field },
     /// A shell that runs its input.
     Input { shell: String },
 }
@@ -140,8 +139,18 @@ pub(crate) fn unwrap(name: &str, fields: &[Field]) -> Option<CommandVerdict> {
         "flock" => flock(fields),
         "ssh" | "mosh" => ssh(fields),
         "find" | "gfind" => crate::shell::find::verdict_of(fields),
+        "fd" | "fdfind" if fields.iter().any(runs_for_each) => {
+            not_analysed(fields, "runs a command for what it finds")
+        }
         _ => return None,
     })
+}
+
+/// `-x`, `-X`, `--exec` and `--exec-batch` of `fd`, also among other letters.
+fn runs_for_each(field: &Field) -> bool {
+    let text = field.text.as_str();
+    let letters = text.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+    letters.is_some_and(|letters| letters.contains(['x', 'X'])) || text.starts_with("--exec")
 }
 
 /// A command with only its own options before the one it runs.
@@ -156,33 +165,55 @@ fn simple(wrapper: &Wrapper, fields: &[Field]) -> CommandVerdict {
     if let Some(unknown) = &given.unknown {
         verdict.unclear(format!("`{} {unknown}` has an unknown option", wrapper.row.name));
     }
+    if given.open.is_some() {
+        verdict
+            .unclear(format!("which words `{}` runs is only known when it runs", wrapper.row.name));
+    }
+    verdict.clears_environment =
+        wrapper.row.zone == Zone::Machine || given.has(&["i", "ignore-environment", "u", "unset"]);
     let mut rest = &fields[1 + given.read..];
     // `env -` is `env -i`.
     if wrapper.row.name == "env" && rest.first().is_some_and(|field| field.text == "-") {
         kinds.push(CommandWordKind::Option);
         rest = &rest[1..];
+        verdict.clears_environment = true;
+    }
+    if verdict.clears_environment {
+        // The settings that make git harmless are variables too.
+        verdict.raise(Zone::Build);
     }
     let assigned = |field: &&Field| wrapper.assigns && assigned_name(field).is_some();
     for (field, name) in
         rest.iter().take_while(assigned).filter_map(|field| Some((field, assigned_name(field)?)))
     {
-        if !crate::shell::names::is_harmless(name) {
+        if names::is_influential(name) || field.may_split() {
             verdict.unclear(format!("`{name}=…` may change what a command does"));
+        } else if !names::is_harmless(name) {
+            verdict.unknown(format!("`{name}=…` before a command may change what it does"));
         }
         kinds.push(kind_of(field));
     }
     rest = &rest[rest.iter().take_while(assigned).count()..];
     let before = wrapper.before.min(rest.len());
+    if let Some(open) = rest[..before].iter().find(|field| field.is_open()) {
+        verdict.unclear(format!("`{}` is only known when it runs", open.text));
+    }
     kinds.extend(rest[..before].iter().map(kind_of));
     let rest = &rest[before..];
     kinds.extend(rest.iter().map(kind_of));
     verdict.words = fields.iter().cloned().zip(kinds).collect();
     if !rest.is_empty() {
-        let inner =
-            if wrapper.row.name == "time" { WrappedCommand::Here } else { WrappedCommand::Program };
-        verdict.inner.push(inner(rest.to_vec()));
+        verdict.inner.push(WrappedCommand::Program(rest.to_vec()));
     }
     verdict
+}
+
+/// Adds a doubt if a word before the inner command may become several, or an option: then another word is the
+/// command.
+fn refuse_open(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
+    if given.open.is_some() {
+        verdict.unclear(format!("which words `{name}` runs is only known when it runs"));
+    }
 }
 
 /// The name in `name=value`.
@@ -221,6 +252,7 @@ fn shell(name: &str, fields: &[Field]) -> CommandVerdict {
     };
     let fields: Vec<_> = fields.iter().map(with_dash).collect();
     let given = ParsedOptions::read(&SHELL, &fields[1..], Until::Operand);
+    refuse_open(name, &given, &mut verdict);
     if let Some(unknown) =
         given.unknown.as_ref().filter(|unknown| *unknown != "-s" && *unknown != "--version")
     {
@@ -235,14 +267,8 @@ fn shell(name: &str, fields: &[Field]) -> CommandVerdict {
     let reads_input = given.unknown.as_deref() == Some("-s");
     match rest.split_first() {
         _ if given.has(&["version"]) => {}
-        Some((text, arguments)) if given.has(&["c"]) => {
-            // The first argument is `$0`.
-            let arguments = arguments.get(1..).unwrap_or_default().to_vec();
-            verdict.inner.push(WrappedCommand::Script {
-                shell: name.into(),
-                text: text.clone(),
-                arguments,
-            });
+        Some((text, _)) if given.has(&["c"]) => {
+            verdict.inner.push(WrappedCommand::Script { shell: name.into(), text: text.clone() });
         }
         Some((script, _)) if !reads_input && !is_pipe(script) => {
             verdict.raise(Zone::Build);
@@ -258,11 +284,7 @@ fn su(fields: &[Field]) -> CommandVerdict {
     verdict.words = plain_words(fields);
     let at = fields.iter().position(|field| field.text == "-c" || field.text == "--command");
     if let Some(text) = at.and_then(|at| fields.get(at + 1)) {
-        verdict.inner.push(WrappedCommand::Script {
-            shell: "sh".into(),
-            text: text.clone(),
-            arguments: vec![],
-        });
+        verdict.inner.push(WrappedCommand::Script { shell: "sh".into(), text: text.clone() });
     }
     verdict
 }
@@ -312,6 +334,7 @@ fn xargs(fields: &[Field]) -> CommandVerdict {
     let mut verdict = CommandVerdict::new(Zone::Safe);
     verdict.words = plain_words(fields);
     let given = ParsedOptions::read(&XARGS, &fields[1..], Until::Operand);
+    refuse_open("xargs", &given, &mut verdict);
     if let Some(unknown) = &given.unknown {
         verdict.unclear(format!("`xargs {unknown}` has an unknown option"));
     }
@@ -361,6 +384,7 @@ fn watch(fields: &[Field]) -> CommandVerdict {
     let mut verdict = CommandVerdict::new(Zone::Safe);
     verdict.words = plain_words(fields);
     let given = ParsedOptions::read(&WATCH, &fields[1..], Until::Operand);
+    refuse_open("watch", &given, &mut verdict);
     if let Some(unknown) = &given.unknown {
         verdict.unclear(format!("`watch {unknown}` has an unknown option"));
     }
@@ -368,11 +392,7 @@ fn watch(fields: &[Field]) -> CommandVerdict {
     match rest.iter().map(Field::literal).collect::<Option<Vec<_>>>() {
         Some(words) if !words.is_empty() => {
             let text = Field::known(words.join(" "));
-            verdict.inner.push(WrappedCommand::Script {
-                shell: "sh".into(),
-                text,
-                arguments: vec![],
-            });
+            verdict.inner.push(WrappedCommand::Script { shell: "sh".into(), text });
         }
         Some(_) => {}
         None => verdict.unclear("what `watch` runs is only known when it runs"),
@@ -387,13 +407,9 @@ fn flock(fields: &[Field]) -> CommandVerdict {
         Some([file, rest @ ..]) if !file.text.starts_with('-') && !rest.is_empty() => {
             verdict.writes.push(file.clone());
             match rest {
-                [flag, text, ..] if flag.text == "-c" => {
-                    verdict.inner.push(WrappedCommand::Script {
-                        shell: "sh".into(),
-                        text: text.clone(),
-                        arguments: vec![],
-                    })
-                }
+                [flag, text, ..] if flag.text == "-c" => verdict
+                    .inner
+                    .push(WrappedCommand::Script { shell: "sh".into(), text: text.clone() }),
                 _ => verdict.inner.push(WrappedCommand::Program(rest.to_vec())),
             }
         }
@@ -417,6 +433,7 @@ fn ssh(fields: &[Field]) -> CommandVerdict {
     let mut verdict = CommandVerdict::new(Zone::External);
     verdict.words = plain_words(fields);
     let given = ParsedOptions::read(&SSH, &fields[1..], Until::Operand);
+    refuse_open("ssh", &given, &mut verdict);
     if given.has(&["o", "F"]) || given.unknown.is_some() {
         verdict.unclear("an option of `ssh` may run a command here");
     }

@@ -67,7 +67,8 @@ const ROWS: &[Row] = &[
     ("CS-013", &[], "bash cp a /", "block never", "zone"),
     // The known value is only printed; the unknown one might become several words.
     ("CS-014", &[], "bash echo $HOME/../x", "pass safe", "zone"),
-    ("CS-014", &[], "bash echo $SOMEWHERE/../x", "ask! safe", "not-understood"),
+    ("CS-014", &[], "bash echo $SOMEWHERE/../x", "pass safe", "zone"),
+    ("CS-014", &[], "bash cat $SOMEWHERE/../x", "ask! build", "zone"),
     ("CS-015", &[], r#"write {"path":"/etc/passwd","content":""}"#, "block never", "zone"),
     (
         "CS-015",
@@ -87,8 +88,8 @@ const ROWS: &[Row] = &[
     ("LM-081", &[], "bash rm -rf build", "ask! workspace", "destructive-commands"),
     ("LM-081", ALL_ALLOWED, "bash rm -rf build", "ask! workspace", "destructive-commands"),
     ("LM-081", &[], "bash rm -rf /tmp/some-path", "block machine", "project-roots"),
-    ("LM-082", &[], "bash echo $(whoami)", "ask! safe", "not-understood"),
-    ("LM-082", ALL_ALLOWED, "bash echo $(whoami)", "ask! safe", "not-understood"),
+    ("LM-082", &[], "bash echo $(whoami)", "pass safe", "zone"),
+    ("LM-082", ALL_ALLOWED, "bash cat $(whoami)", "ask! build", "not-understood"),
     // Guards do not decide about input without a command; the tool's schema does.
     ("LM-083", LOOKS, r#"bash {"command":""}"#, "block -", "schema"),
     ("LM-083", LOOKS, r#"bash {}"#, "block -", "schema"),

@@ -52,14 +52,17 @@ impl Judge {
     }
 }
 
-/// True if the effects of a script are known beforehand.
+/// True if the commands of a script are known beforehand.
 pub(crate) fn is_understood(facts: &Facts) -> bool {
     !facts.doubts.iter().any(|doubt| matches!(doubt, Doubt::NotUnderstood(_)))
 }
 
 /// True if a call that runs a denied command was detected, or at least asks whatever the rules say.
 pub(crate) fn is_caught(explained: &ExplainReport) -> bool {
-    explained.verdict == "block" || verdict(explained) == "ask!" && !is_understood(&explained.facts)
+    let has_unknown =
+        |facts: &Facts| facts.doubts.iter().any(|doubt| matches!(doubt, Doubt::Unknown(_)));
+    let is_known = is_understood(&explained.facts) && !has_unknown(&explained.facts);
+    explained.verdict == "block" || verdict(explained) == "ask!" && !is_known
 }
 
 /// Checks that the facts are consistent.

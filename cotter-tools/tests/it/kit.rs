@@ -52,6 +52,15 @@ impl Project {
         Project { workspace, folder, temp, _keep: keep }
     }
 
+    /// The project without its links, as most projects are.
+    pub(crate) fn without_links() -> Self {
+        let project = Project::new();
+        for name in ["out", "up", "key", "same.txt"] {
+            fs::remove_file(project.folder.join(name)).unwrap();
+        }
+        project
+    }
+
     /// An agent with these rules. Its `bash` returns the facts of a command and runs nothing. Nothing is
     /// confined.
     pub(crate) fn agent(&self, rules: &[(RuleKind, String)]) -> Agent {

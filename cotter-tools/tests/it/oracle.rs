@@ -76,7 +76,15 @@ fn b11_facts_list_every_command_that_another_parser_finds_in_random_scripts() {
     let command =
         proptest::sample::select(vec!["frob a 'b c'", "ls -l", "rm x", "git push", "x=1 make"]);
     let layered = command.prop_flat_map(|command| hidden(command.to_owned(), vec(0..LAYERS, 0..6)));
+    // To bash `a<(b)` is one word.
+    let is_glued = |script: &str| {
+        let mut starts = script.match_indices("<(").chain(script.match_indices(">("));
+        starts.any(|(at, _)| !script[..at].ends_with([' ', '\t', '\n']))
+    };
     let check = |script: String| {
+        if is_glued(&script) {
+            return Ok(());
+        }
         let names = missing(&script, &project);
         prop_assert!(names.is_empty(), "{:?} in {}", names, script);
         Ok(())
@@ -86,6 +94,66 @@ fn b11_facts_list_every_command_that_another_parser_finds_in_random_scripts() {
     // one word to bash.
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     TestRunner::new_with_rng(config(4096), rng).run(&soup(), check).unwrap();
+}
+
+/// A parser made for editors continues after errors, so it finds commands where the others give up. It misreads
+/// here-documents and words that continue on the next line.
+#[test]
+fn b11_facts_list_every_command_that_an_editor_finds_in_the_table() {
+    let project = Project::new();
+    let (mut missed, mut compared) = (String::new(), 0);
+    let is_misread = |text: &str| text.contains("<<") || text.contains("\\\n");
+    let texts = project.commands().into_iter().filter(|text| text.len() < 2000);
+    for command in texts.filter(|text| !is_misread(text)) {
+        let facts = shell::facts(&command, &project.workspace);
+        if !is_understood(&facts) {
+            continue;
+        }
+        compared += 1;
+        let told: Vec<_> = facts.commands.iter().flat_map(|command| &command.words).collect();
+        let told: BTreeSet<_> = told.into_iter().map(|word| word.text.as_str()).collect();
+        let names = editor::names(&command);
+        let lost: Vec<_> = names.iter().filter(|name| !told.contains(name.as_str())).collect();
+        if !lost.is_empty() {
+            writeln!(missed, "{lost:?} in {}", brief(&command)).unwrap();
+        }
+    }
+    assert!(missed.is_empty(), "{missed}");
+    assert!(compared > 1000, "only {compared} were compared");
+}
+
+/// The parser made for editors.
+mod editor {
+    use std::collections::BTreeSet;
+
+    use tree_sitter::Parser;
+
+    /// The names of the commands in a script, without quotes and backslashes; reserved words it takes for
+    /// names, and names made of expansions, are left out.
+    pub(super) fn names(script: &str) -> BTreeSet<String> {
+        let mut parser = Parser::new();
+        parser.set_language(&tree_sitter_bash::LANGUAGE.into()).unwrap();
+        let tree = parser.parse(script, None).unwrap();
+        let (mut names, mut cursor) = (BTreeSet::new(), tree.walk());
+        loop {
+            let node = cursor.node();
+            if node.kind() == "command_name" {
+                let plain = script[node.byte_range()].replace(['\'', '"', '\\'], "");
+                let is_plain = !plain.contains(['$', '`', '{', '}', '*', '~', '<', '>', '\n']);
+                if is_plain && !["time", "!", ""].contains(&plain.as_str()) {
+                    names.insert(plain);
+                }
+            }
+            if cursor.goto_first_child() {
+                continue;
+            }
+            while !cursor.goto_next_sibling() {
+                if !cursor.goto_parent() {
+                    return names;
+                }
+            }
+        }
+    }
 }
 
 /// The commands that another parser finds in a script.

@@ -142,6 +142,9 @@ pub enum Doubt {
     Destructive(String),
     /// The effect of the call cannot be determined in advance, with the reason.
     NotUnderstood(String),
+    /// A word of the call is only known when it runs, with the reason: the commands are known, but not every
+    /// file they touch.
+    Unknown(String),
 }
 
 impl fmt::Display for SimpleCommand {

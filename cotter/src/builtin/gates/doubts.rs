@@ -23,13 +23,15 @@ pub(crate) fn register(registry: &mut Registry) {
 fn destructive_commands(call: &ToolPreEvent, _: &Cx) -> Verdict {
     ask(call, |doubt| match doubt {
         Doubt::Destructive(what) => Some(what.clone()),
-        Doubt::NotUnderstood(_) => None,
+        Doubt::NotUnderstood(_) | Doubt::Unknown(_) => None,
     })
 }
 
 fn not_understood(call: &ToolPreEvent, _: &Cx) -> Verdict {
     ask(call, |doubt| match doubt {
-        Doubt::NotUnderstood(why) => Some(format!("its effects are not known beforehand: {why}")),
+        Doubt::NotUnderstood(why) | Doubt::Unknown(why) => {
+            Some(format!("its effects are not known beforehand: {why}"))
+        }
         Doubt::Destructive(_) => None,
     })
 }

@@ -1,0 +1,411 @@
+//! Records what commands touch: the files of their words and redirections, with links resolved.
+
+use std::path::{Component, Path, PathBuf};
+
+use cotter::{
+    Workspace,
+    builtin::is_protected,
+    fs::{paths, workspace::is_harmless_device},
+    permission::{
+        Zone,
+        facts::{CommandWord, CommandWordKind, Doubt, SimpleCommand},
+        secret_files::is_secret,
+    },
+};
+
+use crate::shell::{
+    below,
+    command_verdict::CommandVerdict,
+    expand::{self, Field, Shape},
+    folders::Folders,
+    glob,
+    tree::{Redirect, ShellWord, WordPart},
+    walk::{Call, ScriptWalk},
+    wrappers::WrappedCommand,
+};
+
+/// The most names of a copied folder that are looked at.
+const MAX_NAMES: usize = 1500;
+
+impl ScriptWalk<'_> {
+    /// Records what a command touches. Returns the commands it runs.
+    pub(crate) fn record(
+        &mut self,
+        verdict: CommandVerdict,
+        folders: &Folders,
+        call: &Call<'_>,
+    ) -> Vec<WrappedCommand> {
+        let mut zone = verdict.zone;
+        for field in &verdict.reads {
+            zone = zone.max(self.reads(field, folders));
+        }
+        for field in &verdict.history_reads {
+            zone = zone.max(self.read_history(field, folders));
+        }
+        for field in &verdict.writes {
+            zone = zone.max(self.writes(field, folders).0);
+        }
+        zone = zone.max(self.copies(&verdict, folders));
+        for field in &verdict.removes {
+            zone = zone.max(self.removal(field, folders));
+        }
+        for host in verdict.hosts {
+            if !self.facts.hosts.contains(&host) {
+                self.facts.hosts.push(host);
+            }
+        }
+        for doubt in verdict.doubts {
+            if !matches!(doubt, Doubt::Destructive(_)) {
+                zone = zone.max(Zone::Build);
+            }
+            self.doubt(doubt);
+        }
+        if !verdict.only_prints || self.is_captured {
+            for (field, kind) in &verdict.words {
+                // A known program that writes a file need not read it.
+                let is_recorded = verdict.reads.contains(field)
+                    || verdict.zone <= Zone::Workspace && verdict.writes.contains(field)
+                    || verdict.folder.as_ref() == Some(field)
+                    || *kind == CommandWordKind::Name;
+                if !is_recorded {
+                    zone = zone.max(self.mention(field, folders));
+                }
+            }
+        }
+        self.add_command(verdict.words, zone, call);
+        verdict.inner
+    }
+
+    /// Records files that a command touches before it enters a folder of its own.
+    pub(crate) fn record_outer(&mut self, verdict: &mut CommandVerdict, folders: &Folders) {
+        for field in std::mem::take(&mut verdict.outer_reads) {
+            verdict.raise(self.reads(&field, folders));
+        }
+        for field in std::mem::take(&mut verdict.outer_writes) {
+            verdict.raise(self.writes(&field, folders).0);
+        }
+    }
+
+    /// Counts literal words as read if they may name files, and raises the zone of the call.
+    pub(crate) fn mention_all(&mut self, fields: &[Field], folders: &Folders) {
+        for field in fields {
+            let zone = self.mention(field, folders);
+            self.facts.zone = self.facts.zone.max(zone);
+        }
+    }
+
+    /// Counts a literal word as read if it may name a file of the project, a secret or a closed path: nobody knows of
+    /// every program which of its words it opens. Returns the zone of reading it.
+    pub(crate) fn mention(&mut self, field: &Field, folders: &Folders) -> Zone {
+        let Some(text) = field.literal() else { return Zone::Safe };
+        let mut zone = Zone::Safe;
+        for part in file_names_in(text) {
+            let fallback = [self.workspace.clone()];
+            let at = if folders.is_unknown() { &fallback } else { folders.as_slice() };
+            let may_be_file = at.iter().any(|folder| {
+                let path = without_dots(&folder.cwd().join(part));
+                is_secret(&path)
+                    || self.workspace.is_closed(&path)
+                    || self.workspace.is_readable(&path) && path.symlink_metadata().is_ok()
+            });
+            if may_be_file {
+                let at = if folders.is_unknown() { &Folders::of(self.workspace) } else { folders };
+                zone = zone.max(self.reads(&Field::known(part), at));
+            }
+        }
+        zone
+    }
+
+    /// A file from a repository's history. Its path there is the path it has outside; git shows no
+    /// other.
+    fn read_history(&mut self, field: &Field, folders: &Folders) -> Zone {
+        let text = field.text.as_str();
+        if field.is_open() || folders.is_unknown() {
+            self.unknown(format!("which file `{text}` is, is only known when it runs"));
+            return Zone::Build;
+        }
+        let mut zone = Zone::Safe;
+        for folder in folders.as_slice() {
+            let root = below::repository(folder.cwd()).unwrap_or(self.workspace.project());
+            let is_below = text.starts_with("./") || text.starts_with("../");
+            let path = without_dots(&if is_below { folder.cwd() } else { root }.join(text));
+            if path.starts_with(root) {
+                zone = zone.max(Zone::of_read(&path, self.workspace));
+                self.facts.reads.push(path);
+            }
+        }
+        zone
+    }
+
+    /// Records copies in folders by their new names, and links among them for later commands.
+    fn copies(&mut self, verdict: &CommandVerdict, folders: &Folders) -> Zone {
+        let mut zone = Zone::Safe;
+        let sources: Vec<_> =
+            verdict.copied.iter().flat_map(|field| self.touched(field, folders)).collect();
+        for into in &verdict.into {
+            let mut targets = self.touched(into, folders);
+            for folder in targets.clone().iter().filter(|path| path.is_dir()) {
+                for source in &sources {
+                    targets.extend(source.file_name().map(|name| folder.join(name)));
+                    let within = names_in(source).into_iter().map(|name| folder.join(name));
+                    targets.extend(within.filter(|path| is_protected(path, self.workspace)));
+                }
+            }
+            for path in &targets {
+                zone = zone.max(Zone::of_write(path, self.workspace));
+                self.facts.writes.push(path.clone());
+            }
+            if verdict.links || sources.iter().any(|source| self.may_hold_links(source)) {
+                self.links.extend(targets);
+            }
+        }
+        zone
+    }
+
+    /// True if a link may be at a path, or below it.
+    fn may_hold_links(&mut self, path: &Path) -> bool {
+        let mut left = vec![path.to_owned()];
+        while let Some(entries_left) = self.entries_left.checked_sub(1) {
+            self.entries_left = entries_left;
+            let Some(path) = left.pop() else { return false };
+            match path.symlink_metadata() {
+                Ok(metadata) if metadata.is_symlink() => return true,
+                Ok(metadata) if metadata.is_dir() => {
+                    left.extend(path.read_dir().into_iter().flatten().flatten().map(|e| e.path()));
+                }
+                Ok(_) => {}
+                // It is created before it is copied.
+                Err(_) => return !self.links.is_empty(),
+            }
+        }
+        true
+    }
+
+    /// Adds one command to the facts.
+    pub(crate) fn add_command(
+        &mut self,
+        words: Vec<(Field, CommandWordKind)>,
+        zone: Zone,
+        call: &Call<'_>,
+    ) {
+        let words =
+            words.into_iter().map(|(field, kind)| CommandWord { text: field.text, kind }).collect();
+        let mut writes_to = call.writes_to.clone();
+        writes_to.extend(self.outputs.iter().cloned());
+        self.facts.zone = self.facts.zone.max(zone);
+        self.facts.commands.push(SimpleCommand { words, zone, writes_to, pipeline: call.number });
+    }
+
+    /// Walks redirections: the targets of output, and the input.
+    pub(crate) fn redirects(
+        &mut self,
+        redirects: &[Redirect],
+        folders: &Folders,
+    ) -> (Vec<PathBuf>, Option<Field>) {
+        let (mut to, mut input) = (vec![], None);
+        for redirect in redirects {
+            let Some(word) = redirect.word() else { continue };
+            self.walk_words(std::slice::from_ref(word), folders);
+            let Some(field) = self.target(word, redirect, folders) else { continue };
+            match redirect {
+                Redirect::Text(_) => input = Some(field),
+                Redirect::From(_) => self.raise_read(&field, folders),
+                _ => {
+                    if matches!(redirect, Redirect::Both(_)) {
+                        self.raise_read(&field, folders);
+                    }
+                    let (zone, paths) = self.writes(&field, folders);
+                    self.facts.zone = self.facts.zone.max(zone);
+                    to.extend(paths);
+                }
+            }
+        }
+        (to, input)
+    }
+
+    fn raise_read(&mut self, field: &Field, folders: &Folders) {
+        let zone = self.reads(field, folders);
+        self.facts.zone = self.facts.zone.max(zone);
+    }
+
+    /// The target of a redirection. `None`: no file.
+    fn target(
+        &mut self,
+        word: &ShellWord,
+        redirect: &Redirect,
+        folders: &Folders,
+    ) -> Option<Field> {
+        if matches!(word.pieces.as_slice(), [WordPart::Process(_)]) {
+            return None;
+        }
+        if matches!(redirect, Redirect::Text(_)) {
+            return Some(expand::single(word, self.known(folders)));
+        }
+        // A pattern or several words may be one file, or an error.
+        let field = match expand::fields(std::slice::from_ref(word), self.known(folders)) {
+            Ok(mut fields) if fields.len() == 1 => fields.remove(0),
+            _ => Field::open(word.source.clone()),
+        };
+        let socket = field.text.starts_with("/dev/tcp/") || field.text.starts_with("/dev/udp/");
+        if socket {
+            self.facts.zone = self.facts.zone.max(Zone::Network);
+            self.unclear(format!("`{}` opens a connection", field.text));
+            return None;
+        }
+        Some(field)
+    }
+
+    pub(crate) fn reads(&mut self, field: &Field, folders: &Folders) -> Zone {
+        let paths = self.touched(field, folders);
+        let zone = paths.iter().map(|path| Zone::of_read(path, self.workspace)).max();
+        self.facts.reads.extend(paths);
+        zone.unwrap_or(Zone::Safe)
+    }
+
+    pub(crate) fn writes(&mut self, field: &Field, folders: &Folders) -> (Zone, Vec<PathBuf>) {
+        let paths = self.touched(field, folders);
+        let zone = paths.iter().map(|path| Zone::of_write(path, self.workspace)).max();
+        self.facts.writes.extend(paths.iter().cloned());
+        (zone.unwrap_or(Zone::Safe), paths)
+    }
+
+    /// Raises the zone if the removed path is the person's home, or contains it.
+    fn removal(&mut self, field: &Field, folders: &Folders) -> Zone {
+        let written = field.text.trim_matches('"').trim_end_matches(['/', '*']);
+        let unknown_home =
+            field.is_open() && matches!(written, "~" | "$HOME" | "${HOME}" | "~root");
+        let Some(home) = self.workspace.home() else {
+            return if unknown_home { Zone::Never } else { Zone::Safe };
+        };
+        let whole = Field::known(match &field.shape {
+            Shape::Pattern(_) => field.text.trim_end_matches('*').to_owned(),
+            _ => field.text.clone(),
+        });
+        let holds = field.is_open() && unknown_home
+            || !field.is_open()
+                && self.touched(&whole, folders).iter().any(|path| home.starts_with(path));
+        if holds { Zone::Never } else { Zone::Safe }
+    }
+
+    /// The paths of a word, with links resolved.
+    pub(crate) fn touched(&mut self, field: &Field, folders: &Folders) -> Vec<PathBuf> {
+        let text = field.text.as_str();
+        if text.is_empty() {
+            return vec![];
+        }
+        if field.is_open() {
+            self.unknown(format!("`{text}` is only known when it runs"));
+            return vec![];
+        }
+        // The kernel opens no path of 4,096 bytes or more.
+        if text.len() > 4096 {
+            self.unclear("a file's name is longer than any path");
+            return vec![];
+        }
+        // Links such as `/dev/stderr` resolve to this process's own files, which is meaningless
+        // here.
+        if is_harmless_device(Path::new(text)) && !text.contains("..") {
+            return vec![text.into()];
+        }
+        let base = Folders::of(self.workspace);
+        let folders = if text.starts_with('/') { &base } else { folders };
+        if folders.is_unknown() {
+            self.unknown(format!("where `{text}` lies depends on an unknown folder"));
+            return vec![];
+        }
+        if self.goes_through_links(field, folders.as_slice()) {
+            self.unclear(format!("`{text}` may go through a link that is made before"));
+        }
+        let mut found = vec![];
+        for workspace in folders.as_slice() {
+            let names = match &field.shape {
+                Shape::Pattern(pattern) => self.matches(pattern, workspace),
+                _ => vec![],
+            };
+            if names.is_empty() {
+                if !field.is_known() && text.contains("..") {
+                    self.unclear(format!("what `{text}` matches is only known when it runs"));
+                }
+                let stem = text[..text.find(['*', '?', '[']).unwrap_or(text.len())].to_owned();
+                let folder = &stem[..stem.rfind('/').map_or(0, |at| at + 1)];
+                let written = if field.is_known() { text } else { folder };
+                found.extend(paths::touched_paths(
+                    if written.is_empty() { "." } else { written },
+                    workspace,
+                ));
+            }
+            found.extend(names.iter().flat_map(|name| paths::touched_paths(name, workspace)));
+        }
+        found
+    }
+
+    /// The file names that match a pattern; none if there are too many to look at.
+    fn matches(&mut self, pattern: &str, workspace: &Workspace) -> Vec<String> {
+        let Some(left) = self.patterns_left.checked_sub(1) else {
+            self.unclear("it has more patterns than can be checked");
+            return vec![];
+        };
+        self.patterns_left = left;
+        glob::matches(pattern, workspace.cwd()).unwrap_or_default()
+    }
+
+    /// True if a path leads through a link that the script makes, as far as known.
+    fn goes_through_links(&self, field: &Field, folders: &[Workspace]) -> bool {
+        if self.links.is_empty() {
+            return false;
+        }
+        !field.is_known()
+            || folders.iter().any(|workspace| {
+                let mut at = workspace.cwd().to_owned();
+                Path::new(&field.text).components().any(|component| {
+                    match component {
+                        Component::ParentDir => _ = at.pop(),
+                        Component::CurDir => {}
+                        component => at.push(component),
+                    }
+                    self.links.contains(&at)
+                })
+            })
+    }
+
+    /// The folders after a change to the one that a word names; unknown if the word is.
+    pub(crate) fn entered(&mut self, folder: &Field, folders: &Folders) -> Folders {
+        let paths = self.touched(folder, folders);
+        match folder.is_known() {
+            true => Folders::entered(self.workspace, &paths),
+            false => Folders::unknown(),
+        }
+    }
+}
+
+/// A path in a repository without links: `..` removes the name before it.
+fn without_dots(path: &Path) -> PathBuf {
+    let mut result = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => _ = result.pop(),
+            Component::CurDir => {}
+            part => result.push(part),
+        }
+    }
+    result
+}
+
+/// The names in a folder; empty for a file.
+fn names_in(path: &Path) -> Vec<std::ffi::OsString> {
+    let within = path.read_dir().into_iter().flatten().flatten().take(MAX_NAMES);
+    within.map(|entry| entry.file_name()).collect()
+}
+
+/// The parts of a word that could name a file: the whole word, and what follows `=`, `@`, `:` or a short
+/// option.
+fn file_names_in(text: &str) -> impl Iterator<Item = &str> {
+    let after = text.char_indices().filter(|(_, c)| matches!(c, '=' | '@' | ':')).take(4);
+    let after = after.map(|(at, _)| &text[at + 1..]);
+    let short = text.strip_prefix('-').and_then(|rest| rest.get(1..));
+    let parts = std::iter::once(text).chain(short).chain(after);
+    let is_address = |part: &&str| part.starts_with("//");
+    let is_name =
+        |part: &&str| !part.is_empty() && part.len() < 4096 && !part.contains(['\n', '\0']);
+    parts.filter(move |part| is_name(part) && !is_address(part))
+}
