@@ -397,15 +397,17 @@ fn names_in(path: &Path) -> Vec<std::ffi::OsString> {
     within.map(|entry| entry.file_name()).collect()
 }
 
-/// The parts of a word that could name a file: the whole word, and what follows `=`, `@`, `:` or a short
-/// option.
+/// The parts of a word that could name a file: the whole word unless it is an option, the value of a short
+/// option, and what follows `=`, `@` or `:`.
 fn file_names_in(text: &str) -> impl Iterator<Item = &str> {
+    let whole = Some(text).filter(|text| !text.starts_with('-'));
+    let short = text.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+    let short = short.and_then(|rest| rest.get(1..));
     let after = text.char_indices().filter(|(_, c)| matches!(c, '=' | '@' | ':')).take(4);
     let after = after.map(|(at, _)| &text[at + 1..]);
-    let short = text.strip_prefix('-').and_then(|rest| rest.get(1..));
-    let parts = std::iter::once(text).chain(short).chain(after);
     let is_address = |part: &&str| part.starts_with("//");
     let is_name =
         |part: &&str| !part.is_empty() && part.len() < 4096 && !part.contains(['\n', '\0']);
+    let parts = whole.into_iter().chain(short).chain(after);
     parts.filter(move |part| is_name(part) && !is_address(part))
 }
