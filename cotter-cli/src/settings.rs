@@ -78,6 +78,16 @@ struct SettingsFile {
     load_error: Option<CliError>,
 }
 
+/// One rule of a settings file.
+#[derive(Clone, Copy)]
+pub(crate) struct OwnedRule<'a> {
+    pub(crate) kind: RuleKind,
+    /// The text of the rule, and its location in the file.
+    pub(crate) rule: &'a SourcedText,
+    /// The owner of the file.
+    pub(crate) owner: &'a Owner,
+}
+
 /// The models that settings name, by owner.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ModelNames {
@@ -439,14 +449,14 @@ impl SettingsFiles {
     }
 
     /// Returns every rule with its owner, the nearest file last.
-    pub(crate) fn owned_rules(&self) -> Vec<(RuleKind, &SourcedText, &Owner)> {
+    pub(crate) fn owned_rules(&self) -> Vec<OwnedRule<'_>> {
         let mut rows = vec![];
         for SettingsFile { owner, settings, .. } in &self.0 {
             let Permissions { allow, ask, deny, .. } = &settings.permissions;
             for (kind, rules) in
                 [(RuleKind::Deny, deny), (RuleKind::Ask, ask), (RuleKind::Allow, allow)]
             {
-                rows.extend(rules.iter().map(|rule| (kind, rule, owner)));
+                rows.extend(rules.iter().map(|rule| OwnedRule { kind, rule, owner }));
             }
         }
         rows
@@ -505,12 +515,6 @@ impl SettingsFiles {
         Ok(files.fold(servers, Servers::or))
     }
 
-    /// Returns every rule with its origin, the nearest file last.
-    pub(crate) fn rules(&self) -> Vec<(RuleKind, &SourcedText, String)> {
-        let rules = self.owned_rules().into_iter();
-        rules.map(|(kind, rule, owner)| (kind, rule, owner.origin.to_string())).collect()
-    }
-
     /// Returns the hooks that files declare and switch off, each with its owner.
     pub(crate) fn switched_off(&self) -> impl Iterator<Item = (&Owner, &CommandHook)> {
         self.0.iter().flat_map(|file| file.disabled_hooks.iter().map(|hook| (&file.owner, hook)))
@@ -524,27 +528,30 @@ impl SettingsFiles {
     }
 
     /// Adds the permissions and hooks of every file to the load.
-    pub(crate) fn load_into(&self, units: &mut PendingLoad<'_>) -> Result<(), CliError> {
+    pub(crate) fn load_into(&self, pending_load: &mut PendingLoad<'_>) -> Result<(), CliError> {
         for file @ SettingsFile { owner, base, settings, .. } in &self.0 {
             let rules = rules(&settings.permissions)?;
-            check_examples(&settings.permissions, units.agent)?;
-            let unknown = unmatched_rule_warnings(&settings.permissions, units.agent);
+            check_examples(&settings.permissions, pending_load.agent)?;
+            let unknown = unmatched_rule_warnings(&settings.permissions, pending_load.agent);
             match &file.claude_parts {
                 Some((_, diagnostics)) => {
                     let unknown = unknown.iter().map(|why| file.warning_about(why));
                     let own = diagnostics.iter().cloned();
                     let all = own.chain(unknown).chain(forbidden_host_hooks(file)?);
-                    units.add_diagnostics(&file.path, &all.collect::<Vec<_>>());
+                    pending_load.add_diagnostics(&file.path, &all.collect::<Vec<_>>());
                 }
                 None => {
-                    units.messages.extend(unknown.iter().map(ToString::to_string));
-                    units.messages.extend(unknown_tool_hooks(file, units.agent));
+                    pending_load.messages.extend(unknown.iter().map(ToString::to_string));
+                    pending_load.messages.extend(unknown_tool_hooks(file, pending_load.agent));
                 }
             }
             let confined = command_hook::is_confined(owner);
-            let location =
-                HookLocation { folder: base.clone(), confined, host: units.hook_host.clone() };
-            units.load(owner, false, |unit| {
+            let location = HookLocation {
+                folder: base.clone(),
+                confined,
+                host: pending_load.hook_host.clone(),
+            };
+            pending_load.load(owner, false, |unit| {
                 register_permissions(unit, rules, &settings.permissions);
                 command_hook::register_all(unit, &settings.hooks, &location);
                 settings.disable.iter().for_each(|name| _ = unit.switch_off(name.text.as_str()));

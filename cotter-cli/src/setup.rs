@@ -161,7 +161,7 @@ pub(crate) fn preview_agent(
     };
     let base = setup.base(workspace, &[])?;
     let servers = files.servers(&[], &base.workspace)?;
-    let servers = tools::pinned_servers(servers, &base.runner, &base.workspace)?;
+    let servers = tools::open_stored_servers(servers, &base.runner, &base.workspace)?;
     let models = ModelChain::without_model().0;
     let LoadedAgent { agent, mut messages, reports, .. } =
         setup.build(base, models, servers, |builder| builder)?;
@@ -230,25 +230,25 @@ impl AgentSetup<'_> {
             .fold(builder, |builder, selected| builder.config(|config| selected.configure(config)));
         let agent = configure(builder).build()?;
         let hook_host: Arc<dyn HookHost> =
-            Arc::new(tools::hooks(&base.runner, self.redactor.clone())?);
+            Arc::new(tools::hook_runner(&base.runner, self.redactor.clone())?);
         self.spaces.set_hook_host(&hook_host);
 
-        let mut units = PendingLoad::first_load(&agent, hook_host.clone())?;
-        self.files.load_into(&mut units)?;
-        base.extensions.load_into(&mut units);
-        spaces::load_into(base.spaces, &mut units);
-        let (mut messages, reports) = (units.messages.clone(), units.reports.clone());
-        let owners = units.owners.clone();
-        let _ = units.apply()?;
+        let mut pending_load = PendingLoad::first_load(&agent, hook_host.clone())?;
+        self.files.load_into(&mut pending_load)?;
+        base.extensions.load_into(&mut pending_load);
+        spaces::load_into(base.spaces, &mut pending_load);
+        let (mut messages, reports) = (pending_load.messages.clone(), pending_load.reports.clone());
+        let owners = pending_load.owners.clone();
+        let _ = pending_load.apply()?;
         // A run keeps the agent and flags that it began with: these owners are not loaded again.
-        let mut units = PendingLoad::first_load(&agent, hook_host.clone())?;
+        let mut pending_load = PendingLoad::first_load(&agent, hook_host.clone())?;
         if let Some(selected) = self.selected {
-            selected.load_into(&mut units, self.redactor.clone())?;
-            units.messages.extend(missing_tool_warnings(selected, &agent));
+            selected.load_into(&mut pending_load, self.redactor.clone())?;
+            pending_load.messages.extend(missing_tool_warnings(selected, &agent));
         }
-        messages.append(&mut units.messages);
-        CommandLineFlags::of(self.setup_args).load_into(&mut units);
-        let _ = units.apply()?;
+        messages.append(&mut pending_load.messages);
+        CommandLineFlags::of(self.setup_args).load_into(&mut pending_load);
+        let _ = pending_load.apply()?;
         self.setup_args.without.iter().try_for_each(|name| check_without(&agent, name))?;
         Ok(LoadedAgent { agent, hook_host, messages, reports, owners })
     }
@@ -299,7 +299,7 @@ impl RunSetup {
         };
         let base = setup.base(self.workspace, &args.add_dirs)?;
         let servers = self.files.servers(&args.mcp, &base.workspace)?;
-        let servers = tools::servers(servers, &base.runner, &base.workspace).await?;
+        let servers = tools::open_servers(servers, &base.runner, &base.workspace).await?;
         let limits = self.files.values().limits;
         let max_turns = self.selected.as_ref().and_then(SelectedAgent::max_turns);
         let (providers, sessions, store_from) = (self.providers, self.sessions, self.store_from);

@@ -397,22 +397,22 @@ impl SpacesGuard<'_> {
     }
 
     /// Adds the spaces to the load.
-    pub(crate) fn load_into(&mut self, units: &mut PendingLoad<'_>) {
-        units.messages.append(&mut self.messages);
-        load_into(std::mem::take(&mut self.all), units);
+    pub(crate) fn load_into(&mut self, pending_load: &mut PendingLoad<'_>) {
+        pending_load.messages.append(&mut self.messages);
+        load_into(std::mem::take(&mut self.all), pending_load);
     }
 }
 
 /// Adds spaces to the load.
-pub(crate) fn load_into(all: Vec<LoadableSpace>, units: &mut PendingLoad<'_>) {
+pub(crate) fn load_into(all: Vec<LoadableSpace>, pending_load: &mut PendingLoad<'_>) {
     for LoadableSpace { space, messages } in all {
-        units.messages.extend(messages);
+        pending_load.messages.extend(messages);
         let before = space.files.diagnostics.len();
-        let space = space.remove_conflicts(&mut units.names);
+        let space = space.remove_conflicts(&mut pending_load.names);
         let left_out: Vec<Diagnostic> = space.files.diagnostics[before..].to_vec();
-        units.reports.push(FileReport::of_space(space.source(), left_out));
-        let hook_host = units.hook_host.clone();
-        units.load(&space.owner(), false, |unit| space.register(unit, &hook_host));
+        pending_load.reports.push(FileReport::of_space(space.source(), left_out));
+        let hook_host = pending_load.hook_host.clone();
+        pending_load.load(&space.owner(), false, |unit| space.register(unit, &hook_host));
     }
 }
 

@@ -28,7 +28,9 @@ use crate::{
     error::CliError,
     models::credentials::redactor,
     paths::{self, operator_switches},
-    settings::{checks::OPTIONAL_TOOLS, claude_home::home_folder, claude_summary::ClaudeSummary},
+    settings::{
+        OwnedRule, checks::OPTIONAL_TOOLS, claude_home::home_folder, claude_summary::ClaudeSummary,
+    },
     setup::{
         self, AgentPreview,
         extensions::CLAUDE_UNIT_SUFFIX,
@@ -403,7 +405,7 @@ fn extensions(input: &DoctorInput) -> Vec<DoctorRow> {
         let text = format!("{} at {}{runs}", hook.name, hook.point.name());
         add(&owner.origin, &owner.unit, "hook", text);
     }
-    for (kind, rule, owner) in preview.files.owned_rules() {
+    for OwnedRule { kind, rule, owner } in preview.files.owned_rules() {
         let key = match kind {
             RuleKind::Allow => "allows",
             RuleKind::Ask => "asks",

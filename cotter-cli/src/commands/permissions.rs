@@ -2,15 +2,14 @@
 
 use std::process::ExitCode;
 
-use cotter::{permission::rule::RuleKind, text};
-use cotter_files::settings::SourcedText;
+use cotter::{Origin, Workspace, permission::rule::RuleKind, text};
 use serde_json::json;
 
 use crate::{
     args::SetupArgs,
     error::CliError,
     paths,
-    settings::{SettingsFiles, edit},
+    settings::{OwnedRule, SettingsFiles, edit},
     setup,
     terminal::{
         screen::print_stdout,
@@ -22,16 +21,17 @@ use crate::{
 /// `cotter permissions list`.
 pub(crate) fn list(json: bool, color: ColorChoice) -> Result<ExitCode, CliError> {
     let workspace = paths::find_workspace(None)?;
-    let files = SettingsFiles::load(None, &workspace, &crate::trust::scan_trust(&workspace))?;
-    let rules = files.rules();
+    let files = load_files(&workspace)?;
+    let rules = files.owned_rules();
     if json {
-        let row = |(kind, written, origin): &(RuleKind, &SourcedText, String)| {
-            let at = written.location.to_string();
-            json!({"kind": kind.as_str(), "rule": written.text, "origin": origin, "at": at})
+        let row = |OwnedRule { kind, rule, owner }: &OwnedRule<'_>| {
+            let (origin, at) = (owner.origin.to_string(), rule.location.to_string());
+            json!({"kind": kind.as_str(), "rule": rule.text, "origin": origin, "at": at})
                 .to_string()
         };
         return Ok(print_stdout(&rules.iter().map(|rule| row(rule) + "\n").collect::<String>()));
     }
+    // The mode and the level result from everything that an agent loads, so an agent is built to read them.
     let agent = setup::build_preview(workspace, &SetupArgs::default())?;
     let page = Page::on_stdout(color);
     let style = page.style;
@@ -42,8 +42,8 @@ pub(crate) fn list(json: bool, color: ColorChoice) -> Result<ExitCode, CliError>
         style.strong(policy.level().as_str()),
         style.strong(files.values().sandbox.unwrap_or_default().as_str()),
     );
-    let rows = rules.iter().map(|(kind, rule, origin)| {
-        let at = StyledSpan::new(Style::muted, &format!("{origin}, {}", rule.location));
+    let rows = rules.iter().map(|OwnedRule { kind, rule, owner }| {
+        let at = StyledSpan::new(Style::muted, &format!("{}, {}", owner.origin, rule.location));
         (vec![StyledSpan::plain(kind.as_str()), StyledSpan::plain(&rule.text)], vec![at])
     });
     out += &page.rows(&rows.collect::<Vec<_>>());
@@ -54,26 +54,31 @@ pub(crate) fn list(json: bool, color: ColorChoice) -> Result<ExitCode, CliError>
 }
 
 /// `cotter permissions revoke RULE`.
-pub(crate) fn revoke(rule: &str) -> Result<ExitCode, CliError> {
+pub(crate) fn revoke(typed: &str) -> Result<ExitCode, CliError> {
     let workspace = paths::find_workspace(None)?;
-    let files = SettingsFiles::load(None, &workspace, &crate::trust::scan_trust(&workspace))?;
-    let allowed = |(kind, ..): &&(RuleKind, &SourcedText, String)| *kind == RuleKind::Allow;
-    let rules = files.rules();
+    let files = load_files(&workspace)?;
+    let allow_rules = files.owned_rules().into_iter().filter(|rule| rule.kind == RuleKind::Allow);
     let (mine, others): (Vec<_>, Vec<_>) =
-        rules.iter().filter(allowed).partition(|(_, _, origin)| origin == "user");
-    let named = |(_, written, _): &&&(RuleKind, &SourcedText, String)| written.text == rule;
-    if mine.iter().any(|row| named(&row)) {
-        let path = edit::revoke(rule)?;
-        let shown = text::show_line(rule);
+        allow_rules.partition(|rule| rule.owner.origin == Origin::User);
+    let has_typed_text = |rule: &OwnedRule<'_>| rule.rule.text == typed;
+    if mine.iter().any(has_typed_text) {
+        let path = edit::revoke(typed)?;
+        let shown = text::show_line(typed);
         return Ok(print_stdout(&format!("{shown} is no longer allowed ({})\n", path.display())));
     }
-    let shown = text::show_line(rule).into_owned();
-    if let Some((_, written, origin)) = others.iter().find(|row| named(row)) {
-        let at = written.location.to_string();
+    let shown = text::show_line(typed).into_owned();
+    if let Some(OwnedRule { rule, owner, .. }) = others.iter().find(|rule| has_typed_text(rule)) {
+        let (origin, at) = (&owner.origin, &rule.location);
         return Err(CliError::new(format!("`{shown}` is the {origin}'s rule, not yours"))
             .with_hint(format!("it is in {at}")));
     }
     let failure = CliError::new(format!("there is no allow rule `{shown}` in your settings"));
-    let rules = mine.iter().map(|(_, written, _)| written.text.as_str());
-    Err(failure.suggest(rule, rules, "`cotter permissions list` shows the rules"))
+    let my_texts = mine.iter().map(|rule| rule.rule.text.as_str());
+    Err(failure.suggest(typed, my_texts, "`cotter permissions list` shows the rules"))
+}
+
+/// Loads the settings files of a folder. These commands have no flag `--settings`.
+fn load_files(workspace: &Workspace) -> Result<SettingsFiles, CliError> {
+    let settings_flag = None;
+    SettingsFiles::load(settings_flag, workspace, &crate::trust::scan_trust(workspace))
 }

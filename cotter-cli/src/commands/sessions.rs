@@ -56,7 +56,7 @@ pub(crate) fn show(typed: &str, json: bool, color: ColorChoice) -> Result<ExitCo
         };
     }
     for diagnostic in &loaded.diagnostics {
-        Style::on_stderr(color).warn(&format!("line {diagnostic}"));
+        Style::on_stderr(color).print_warning(&format!("line {diagnostic}"));
     }
     Ok(print_stdout(&out))
 }

@@ -100,7 +100,7 @@ impl SpaceSource {
             }
             SpaceSource::Repository(address) => {
                 let scratch = space_store.scratch();
-                let (items, commit) = git::fetch(address, rev, &scratch)?;
+                let (items, commit) = git::fetch_commit(address, rev, &scratch)?;
                 let snapshot = Snapshot::of_items(&scratch, items).map_err(|error| {
                     let shown = text::show_line(address.as_str()).into_owned();
                     CliError::from(error).wrap_in(format!("{shown} cannot be used as a space"))

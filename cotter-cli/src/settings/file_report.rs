@@ -1,5 +1,5 @@
-//! The report about files at a start: up to five unused files per folder by name, the rest as numbers.
-//! `cotter doctor` lists everything.
+//! The diagnostics about files that a start prints. For each folder, up to five diagnostics about files that
+//! are not used or not fully used are printed one by one. The others are counted; `cotter doctor` lists all.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,8 @@ use crate::{terminal::style::count, trust::show_path};
 /// The diagnostics about the files of a folder, or about one file.
 #[derive(Clone)]
 pub(crate) struct FileReport {
-    /// The folder or file, under the path that its author knows.
+    /// The folder or file. For contents that Cotter copied when they were trusted, this is the path of the
+    /// original, not of the copy.
     pub(crate) folder: PathBuf,
     /// All diagnostics, of every severity.
     pub(crate) diagnostics: Vec<Diagnostic>,
@@ -21,9 +22,9 @@ pub(crate) struct FileReport {
 /// The number of diagnostics per folder that are listed one by one.
 const MAX_LISTED: usize = 5;
 
-/// Returns the lines to print at a start.
+/// Returns the lines that a start prints about all folders.
 pub(crate) fn summary_lines(reports: &[FileReport]) -> Vec<String> {
-    reports.iter().flat_map(FileReport::summary_lines).collect()
+    reports.iter().flat_map(FileReport::lines).collect()
 }
 
 impl FileReport {
@@ -39,20 +40,23 @@ impl FileReport {
         FileReport { full_list_command, ..FileReport::new(folder, diagnostics) }
     }
 
-    /// Lists unused files one by one and the rest as numbers. Warnings alone print nothing.
-    fn summary_lines(&self) -> Vec<String> {
+    /// Returns the lines about this folder: some diagnostics one by one, then a line that counts the others.
+    /// Empty if there are only warnings.
+    fn lines(&self) -> Vec<String> {
         let of = |wanted: &[Severity]| {
             let all = self.diagnostics.iter();
             all.filter(|diagnostic| wanted.contains(&diagnostic.severity)).collect::<Vec<_>>()
         };
-        // Files that would guard something come first.
-        let mut unused = of(&[Severity::PartlyUsed]);
-        unused.extend(of(&[Severity::Rejected]));
+        // Partly used files come first: the part that is missing may be a gate or a rule that protects.
+        let mut not_fully_used = of(&[Severity::PartlyUsed]);
+        not_fully_used.extend(of(&[Severity::Rejected]));
+        // A diagnostic of severity `Warning` is printed as a "note", because its file was loaded.
         let (repaired, notes) = (of(&[Severity::Repaired]), of(&[Severity::Warning]).len());
-        let mut lines: Vec<_> = unused.iter().take(MAX_LISTED).map(ToString::to_string).collect();
+        let listed = not_fully_used.iter().take(MAX_LISTED);
+        let mut lines: Vec<_> = listed.map(ToString::to_string).collect();
         let mut rest = vec![];
-        if unused.len() > MAX_LISTED {
-            rest.push(format!("{} more not used", unused.len() - MAX_LISTED));
+        if not_fully_used.len() > MAX_LISTED {
+            rest.push(format!("{} more not used", not_fully_used.len() - MAX_LISTED));
         }
         match repaired[..] {
             [] => {}

@@ -24,22 +24,26 @@ use crate::{
     },
 };
 
-/// A load of several owners at once, with its messages.
+/// The contents of several owners, collected to be applied to an agent in one step, and messages about them.
 pub(crate) struct PendingLoad<'a> {
     pub(crate) agent: &'a Agent,
     pub(crate) hook_host: Arc<dyn HookHost>,
+    /// The names that are taken already. A skill, command, subagent or hook of another owner may not use
+    /// them.
     pub(crate) names: TakenNames,
+    /// The owners whose contents are loaded after this step.
     pub(crate) owners: Vec<Owner>,
     pub(crate) messages: Vec<String>,
     /// All diagnostics about files, of every severity.
     pub(crate) reports: Vec<FileReport>,
     change: RegistryChange,
-    /// The owners that were loaded before.
-    before: Vec<Owner>,
+    /// The owners whose contents were loaded before this step.
+    owners_before: Vec<Owner>,
     /// The class of hooks that is disabled.
     disabled_hooks: Option<DisabledHooks>,
-    /// Returns true if a person already agreed to what this owner registers.
-    is_agreed: Box<dyn Fn(&Owner) -> bool + 'a>,
+    /// Returns true if a person already agreed to the new contents of this owner, also if they make the
+    /// policy looser.
+    has_person_agreed: Box<dyn Fn(&Owner) -> bool + 'a>,
 }
 
 impl<'a> PendingLoad<'a> {
@@ -51,52 +55,57 @@ impl<'a> PendingLoad<'a> {
         PendingLoad::new(agent, hook_host, &[], |_| true)
     }
 
+    /// Creates a load that replaces the contents of `owners_before`.
     pub(crate) fn new(
         agent: &'a Agent,
         hook_host: Arc<dyn HookHost>,
-        before: &[Owner],
-        is_agreed: impl Fn(&Owner) -> bool + 'a,
+        owners_before: &[Owner],
+        has_person_agreed: impl Fn(&Owner) -> bool + 'a,
     ) -> Result<Self, CliError> {
         Ok(PendingLoad {
             agent,
             hook_host,
-            names: TakenNames::of(agent, before),
+            names: TakenNames::of(agent, owners_before),
             owners: vec![],
             messages: vec![],
             reports: vec![],
             change: RegistryChange::new().caused_by_files(),
-            before: before.to_vec(),
+            owners_before: owners_before.to_vec(),
             disabled_hooks: operator_switches::read_disabled_hooks()?,
-            is_agreed: Box::new(is_agreed),
+            has_person_agreed: Box::new(has_person_agreed),
         })
     }
 
-    /// Loads the contents of an owner, in place of its earlier contents.
+    /// Adds the contents of an owner, in place of its earlier contents. `person_agreed` is true if a person
+    /// agreed to these contents, also if they make the policy looser.
     pub(crate) fn load(
         &mut self,
         owner: &Owner,
-        agreed: bool,
+        person_agreed: bool,
         extension: impl FnOnce(&mut Registry),
     ) {
-        let agreed = agreed || (self.is_agreed)(owner);
-        // An owner whose contents changed since they were trusted may not rewrite. A run keeps the contents
-        // that it began with.
-        let rewrites = |owner: &Owner| owner.may(Power::Transform);
+        let person_agreed = person_agreed || (self.has_person_agreed)(owner);
+        // An owner loses the right to rewrite when its contents change after a person trusted them. Then the
+        // new contents are not loaded: the run keeps the earlier contents, which may rewrite.
+        let may_rewrite = |owner: &Owner| owner.may(Power::Transform);
+        let mut owners_before = self.owners_before.iter();
         let earlier =
-            self.before.iter().find(|earlier| earlier.is_same_unit(owner) && rewrites(earlier));
-        if let Some(earlier) = earlier.filter(|_| !agreed && !rewrites(owner)) {
+            owners_before.find(|earlier| earlier.is_same_unit(owner) && may_rewrite(earlier));
+        if let Some(earlier) = earlier.filter(|_| !person_agreed && !may_rewrite(owner)) {
             self.owners.push(earlier.clone());
             return;
         }
         self.owners.push(owner.clone());
-        let (off, mut left_out) = (self.disabled_hooks, vec![]);
-        let extension = |unit: &mut Registry| {
+        let (disabled_hooks, mut left_out) = (self.disabled_hooks, vec![]);
+        let register_enabled = |unit: &mut Registry| {
             extension(unit);
-            left_out = off.map(|off| unit.leave_out_hooks(off)).unwrap_or_default();
+            if let Some(disabled_hooks) = disabled_hooks {
+                left_out = unit.leave_out_hooks(disabled_hooks);
+            }
         };
-        match agreed {
-            true => self.change.load_agreed(owner.clone(), extension),
-            false => self.change.load(owner.clone(), extension),
+        match person_agreed {
+            true => self.change.load_agreed(owner.clone(), register_enabled),
+            false => self.change.load(owner.clone(), register_enabled),
         };
         if !left_out.is_empty() {
             let names: Vec<_> = left_out.iter().map(|name| format!("`{name}`")).collect();
@@ -117,22 +126,24 @@ impl<'a> PendingLoad<'a> {
         self.messages.iter().cloned().chain(file_report::summary_lines(&self.reports)).collect()
     }
 
-    /// Unloads the owners that were loaded before and are gone now.
-    pub(crate) fn unload_missing(&mut self, before: &[Owner]) {
-        let loaded = self.owners.clone();
-        let is_gone = |owner: &&Owner| !loaded.iter().any(|known| known.is_same_unit(owner));
-        for owner in before.iter().filter(is_gone) {
-            match (self.is_agreed)(owner) {
+    /// Unloads the owners that were loaded before and are gone now. Call it after all owners were loaded.
+    pub(crate) fn unload_missing(&mut self) {
+        let is_gone = |owner: &&Owner| !self.owners.iter().any(|known| known.is_same_unit(owner));
+        for owner in self.owners_before.iter().filter(is_gone) {
+            // An owner that registers nothing is unloaded.
+            match (self.has_person_agreed)(owner) {
                 true => self.change.load_agreed(owner.clone(), |_| {}),
                 false => self.change.load(owner.clone(), |_| {}),
             };
         }
     }
 
-    /// Records that a person agreed to these changes, which make the policy looser, and to the rules that
-    /// they had stored.
+    /// Records that a person agreed to these changes, which make the policy looser. The allow rules that the
+    /// person stored through this process are agreed to as well.
     pub(crate) fn agree_to(&mut self, looser: Vec<String>) {
         let stored = edit::stored_rules().into_iter();
+        // `RegistryChange` compares texts. This text must equal its own line about a new allow rule, which
+        // `ChangeResult::Held` contains.
         let stored = stored.map(|rule| format!("new: rule `allow {rule}`"));
         let change = std::mem::take(&mut self.change);
         self.change = change.agreed_to(looser.into_iter().chain(stored));

@@ -95,19 +95,19 @@ impl Extensions {
     }
 
     /// Adds all extensions to the load.
-    pub(crate) fn load_into(self, units: &mut PendingLoad<'_>) {
+    pub(crate) fn load_into(self, pending_load: &mut PendingLoad<'_>) {
         let Extensions { folders, memory } = self;
         if !memory.files.is_empty() {
             let owner = Owner::new(Origin::Project, MEMORY);
-            units.load(&owner, true, |unit| memory.register(unit));
+            pending_load.load(&owner, true, |unit| memory.register(unit));
         }
         for ExtensionUnit { owner, loaded, from: (copy, source) } in folders {
-            let mut loaded = loaded.drop_taken_names(&owner, &mut units.names);
+            let mut loaded = loaded.drop_taken_names(&owner, &mut pending_load.names);
             replace_copy_paths(&mut loaded.diagnostics, &copy, &source);
-            units.load(&owner, true, |unit| loaded.register(unit));
-            units.add_diagnostics(&source, &loaded.diagnostics);
+            pending_load.load(&owner, true, |unit| loaded.register(unit));
+            pending_load.add_diagnostics(&source, &loaded.diagnostics);
         }
-        units.add_diagnostics(Path::new("memory files"), &memory.diagnostics);
+        pending_load.add_diagnostics(Path::new("memory files"), &memory.diagnostics);
     }
 
     /// Removes memory files, which are in the system prompt of a run that has begun.

@@ -1,5 +1,5 @@
 //! Reloads files that change during a run: in one step, or not at all. A change that would make the run
-//! looser waits for the person; without one it waits for the next run.
+//! looser waits until the person agrees. If no person can be asked, the change waits for the next run.
 
 use std::{
     future::Future,
@@ -40,25 +40,31 @@ use crate::{
 #[derive(Clone)]
 pub(crate) struct CommandLineFlags {
     mode: Option<Mode>,
-    without: Vec<String>,
+    /// The names of the hooks that `--without` disables.
+    disabled_hooks: Vec<String>,
 }
 
 impl CommandLineFlags {
     pub(crate) fn of(setup_args: &SetupArgs) -> Self {
-        CommandLineFlags { mode: setup_args.mode, without: setup_args.without.clone() }
+        CommandLineFlags { mode: setup_args.mode, disabled_hooks: setup_args.without.clone() }
     }
 
-    /// Adds the flags last: if several owners set a value, the nearest wins.
-    pub(crate) fn load_into(&self, units: &mut PendingLoad<'_>) {
-        units.load(&Owner::new(Origin::User, "command line"), true, |unit| {
+    /// Adds the flags. Call it after all other owners: if several owners of one origin set a value, the owner
+    /// that was added last wins.
+    pub(crate) fn load_into(&self, pending_load: &mut PendingLoad<'_>) {
+        pending_load.load(&Owner::new(Origin::User, "command line"), true, |unit| {
             self.mode.into_iter().for_each(|mode| _ = unit.mode(mode));
-            self.without.iter().for_each(|name| _ = unit.switch_off(name.as_str()));
+            self.disabled_hooks.iter().for_each(|name| _ = unit.switch_off(name.as_str()));
         });
     }
 }
 
-/// Watches files during a run: the person's extensions, the project's, and the trust records.
-pub(crate) fn watch(workspace: &Workspace, named: Option<&Path>) -> io::Result<FileWatcher> {
+/// Watches files during a run: the person's extensions, the project's, the trust records, and the settings
+/// file of `--settings`.
+pub(crate) fn watch(
+    workspace: &Workspace,
+    settings_flag: Option<&Path>,
+) -> io::Result<FileWatcher> {
     let own = paths::config().into_iter().flat_map(|folder| {
         ["settings.json", "skills", "commands", "agents", "hooks", "spaces"]
             .map(|name| folder.join(name))
@@ -67,13 +73,15 @@ pub(crate) fn watch(workspace: &Workspace, named: Option<&Path>) -> io::Result<F
     watched.push(paths::OPERATOR_SETTINGS.into());
     watched.extend(paths::trust().map(|folder| folder.join("trust.json")));
     watched.extend(project::watched_paths(&home_folder(workspace)));
-    // Adds the plugins that settings name. If settings cannot be read, no run starts.
-    let files = SettingsFiles::load_for_preview(named, workspace, &TrustSources::empty());
+    // Adds the plugins that settings name. An error in settings is ignored here: the start of the run loads
+    // the settings again, reports the error and stops.
+    let files = SettingsFiles::load_for_preview(settings_flag, workspace, &TrustSources::empty());
     let plugins = files.iter().flat_map(|files| files.plugins());
     watched.extend(plugins.flat_map(|(_, plugin)| plugin.source_paths()));
-    watched.extend(named.and_then(|path| absolute(path).ok()));
-    // Links inside the project are not followed.
-    FileWatcher::new(watched, trust::possible_sources(workspace))
+    watched.extend(settings_flag.and_then(|path| absolute(path).ok()));
+    let project_paths = trust::possible_sources(workspace);
+    // The watcher follows links in the first list. It does not follow links in the second list.
+    FileWatcher::new(watched, project_paths)
 }
 
 /// Applies changes of files during a run.
@@ -81,11 +89,12 @@ pub(crate) struct Reloader {
     agent: Agent,
     hook_host: Arc<dyn HookHost>,
     spaces: Spaces,
-    /// The settings file that was named on the command line.
-    named: Option<PathBuf>,
+    /// The settings file of `--settings`.
+    settings_flag: Option<PathBuf>,
     /// The settings, as they were read last.
     files: SettingsFiles,
-    /// Hashes of contents that this run may use.
+    /// The hashes of `--trust=HASH`. This run may use contents with these hashes, even if no trust record
+    /// exists.
     hashes: Vec<Hash>,
     /// True if nothing of the project is used.
     safe_mode: bool,
@@ -95,7 +104,8 @@ pub(crate) struct Reloader {
     last_messages: Vec<String>,
     /// The values that a run keeps from its beginning.
     values: MergedSettings,
-    records: Vec<TrustRecord>,
+    /// The trust records, as they were read last.
+    trust_records: Vec<TrustRecord>,
     flags: CommandLineFlags,
     /// The changes that would make the run looser and were reported last.
     held_changes: Vec<String>,
@@ -119,19 +129,19 @@ impl Reloader {
         args: &RunArgs,
     ) -> Self {
         owners.retain(|owner| owner.unit != extensions::MEMORY);
-        let records = records(&agent).unwrap_or_default();
+        let trust_records = read_trust_records(&agent).unwrap_or_default();
         Reloader {
             agent,
             hook_host,
             spaces,
-            named: args.setup_args.settings.clone(),
+            settings_flag: args.setup_args.settings.clone(),
             hashes: args.trust.hashes(),
             safe_mode: args.setup_args.safe_mode,
             owners,
             last_messages,
             values: files.values(),
             files,
-            records,
+            trust_records,
             flags: CommandLineFlags::of(&args.setup_args),
             held_changes: vec![],
         }
@@ -139,17 +149,17 @@ impl Reloader {
 
     /// Reloads until the future is dropped.
     pub(crate) async fn run(mut self, mut watch: FileWatcher) {
-        let mut waiting: Option<PendingConsent> = None;
+        let mut pending_consent: Option<PendingConsent> = None;
         loop {
             let agreed_to = tokio::select! {
                 () = watch.changed() => vec![],
-                agreed = answer(&mut waiting) => match waiting.take() {
-                    Some(waiting) if agreed => waiting.looser,
+                has_agreed = wait_for_answer(&mut pending_consent) => match pending_consent.take() {
+                    Some(consent) if has_agreed => consent.looser,
                     _ => continue,
                 },
             };
             // If files changed again, the person is asked again.
-            waiting = match self.reload(agreed_to) {
+            pending_consent = match self.reload(agreed_to) {
                 Ok(looser) => self.ask(looser),
                 Err(failure) => {
                     let message = failure.one_line();
@@ -170,49 +180,55 @@ impl Reloader {
             false => trust::current_trust(workspace, &self.hashes),
         };
         // If the trust records cannot be read, the earlier ones still apply.
-        let records = records(&self.agent).unwrap_or_else(|| self.records.clone());
+        let records_before = self.trust_records.clone();
+        let records_now = read_trust_records(&self.agent).unwrap_or_else(|| records_before.clone());
         let stored = edit::stored_rules();
         let (files, load_messages) =
-            self.files.load_again(self.named.as_deref(), workspace, &trust_sources)?;
+            self.files.load_again(self.settings_flag.as_deref(), workspace, &trust_sources)?;
         edit::forget_rules(stored.iter().filter(|rule| !files.allows(rule)));
         let extensions = Extensions::load(&files, workspace, &trust_sources).without_memory();
         let extensions = if self.safe_mode { extensions.without_project() } else { extensions };
-        let (before, agent) = (self.records.clone(), self.agent.clone());
+        let agent = self.agent.clone();
         let all_spaces = self.spaces.clone();
-        // From here until the change is applied, no space is loaded or unloaded.
+        // `spaces` holds a lock: no space is loaded or unloaded until `spaces` is dropped, after the change
+        // was applied.
         let mut spaces = all_spaces.read_again(&trust_sources)?;
         let folders = spaces.folders();
-        let now = records.clone();
-        // With `--trust=HASH` a run has its own list of contents, and a lost record changes nothing.
-        let is_agreed = |owner: &Owner| {
-            has_trust_changed(owner, &folders, &before, &now)
-                || self.hashes.is_empty() && before != now && has_lost_trust(owner, &trust_sources)
+        // With `--trust=HASH` the hashes decide what the run may use, so a removed trust record withdraws
+        // nothing.
+        let can_lose_trust = self.hashes.is_empty() && records_before != records_now;
+        let has_person_agreed = |owner: &Owner| {
+            has_trust_changed(owner, &folders, &records_before, &records_now)
+                || (can_lose_trust && has_lost_trust(owner, &trust_sources))
         };
-        let owners = self.with_owners(spaces.owners());
-        let mut units = PendingLoad::new(&agent, self.hook_host.clone(), &owners, is_agreed)?;
-        files.load_into(&mut units)?;
-        extensions.load_into(&mut units);
-        spaces.load_into(&mut units);
-        self.flags.load_into(&mut units);
-        units.unload_missing(&owners);
-        units.agree_to(agreed_to);
-        let (owners, mut messages) = (units.owners.clone(), load_messages);
-        messages.extend(units.start_messages());
-        let done = units.apply()?;
+        let owners_before = self.owners_and_new_spaces(spaces.owners());
+        let hook_host = self.hook_host.clone();
+        let mut pending_load =
+            PendingLoad::new(&agent, hook_host, &owners_before, has_person_agreed)?;
+        files.load_into(&mut pending_load)?;
+        extensions.load_into(&mut pending_load);
+        spaces.load_into(&mut pending_load);
+        self.flags.load_into(&mut pending_load);
+        pending_load.unload_missing();
+        pending_load.agree_to(agreed_to);
+        let (owners_now, mut messages) = (pending_load.owners.clone(), load_messages);
+        messages.extend(pending_load.start_messages());
+        let done = pending_load.apply()?;
         drop(spaces);
-        self.records = records;
+        self.trust_records = records_now;
         messages.extend(trust_sources.skipped());
         messages.extend(files.disabled_warnings(&self.agent));
         if files.values() != self.values {
             messages
                 .push("changes of model, limits, folders and servers apply to the next run".into());
         }
-        // Owners whose gates are held are still loaded.
+        // The removal of a gate is held until a person agrees. So an owner that is gone now may still be
+        // loaded with its gates, and the next reload must know it.
         let still_loaded = self
             .owners
             .iter()
-            .filter(|owner| !owners.iter().any(|known| known.is_same_unit(owner)));
-        self.owners = owners.iter().chain(still_loaded).cloned().collect();
+            .filter(|owner| !owners_now.iter().any(|known| known.is_same_unit(owner)));
+        self.owners = owners_now.iter().chain(still_loaded).cloned().collect();
         self.files = files;
         self.print_new(messages);
         Ok(match done {
@@ -223,10 +239,13 @@ impl Reloader {
 
     /// Unloads owners of the project that are no longer trusted, after a reload failed.
     fn unload_untrusted(&mut self) {
-        let Some(now) = records(&self.agent).filter(|_| !self.safe_mode) else { return };
+        if self.safe_mode {
+            return;
+        }
+        let Some(records_now) = read_trust_records(&self.agent) else { return };
         let trust_sources = trust::current_trust(self.agent.workspace(), &self.hashes);
         let is_gone = |owner: &Owner| {
-            has_trust_changed(owner, &[], &self.records, &now)
+            has_trust_changed(owner, &[], &self.trust_records, &records_now)
                 && has_lost_trust(owner, &trust_sources)
         };
         let (gone, kept): (Vec<_>, Vec<_>) = self.owners.iter().cloned().partition(is_gone);
@@ -240,7 +259,7 @@ impl Reloader {
 
     /// Returns the owners that were loaded last, and the spaces that the person loaded since. Spaces that
     /// they unloaded are already gone.
-    fn with_owners(&self, spaces: Vec<Owner>) -> Vec<Owner> {
+    fn owners_and_new_spaces(&self, spaces: Vec<Owner>) -> Vec<Owner> {
         let was_loaded =
             |owner: &Owner| self.owners.iter().any(|loaded| loaded.is_same_unit(owner));
         let new = spaces.into_iter().filter(|owner| !was_loaded(owner));
@@ -285,42 +304,46 @@ impl Reloader {
     }
 }
 
-/// Waits for the answer; forever if no question is open.
-async fn answer(waiting: &mut Option<PendingConsent>) -> bool {
-    match waiting {
-        Some(waiting) => waiting.answer.as_mut().await,
+/// Waits for the person's answer; forever if no question is open.
+async fn wait_for_answer(pending_consent: &mut Option<PendingConsent>) -> bool {
+    match pending_consent {
+        Some(consent) => consent.answer.as_mut().await,
         None => std::future::pending().await,
     }
 }
 
-/// Returns the trust records. `None` if they cannot be read.
-fn records(agent: &Agent) -> Option<Vec<TrustRecord>> {
-    // Withdrawing trust keeps the file, so a missing file says nothing.
+/// Reads the trust records. `None` if they cannot be read.
+fn read_trust_records(agent: &Agent) -> Option<Vec<TrustRecord>> {
+    // A person who withdraws trust removes a record, and the file stays. So a missing file does not mean that
+    // there are no records: it counts as a file that cannot be read.
     paths::trust()?.join("trust.json").try_exists().ok().filter(|is_there| *is_there)?;
     trust::store(agent.workspace().project()).ok()?.list().ok()
 }
 
-/// True if the contents of an owner are known to be no longer trusted.
+/// True if the trust store was read and no person trusts the contents of a project's owner. False if the
+/// store cannot tell.
 fn has_lost_trust(owner: &Owner, trust_sources: &TrustSources) -> bool {
     let unit = Path::new(owner.unit.as_str());
     let found = trust_sources.0.iter().find(|found| unit.starts_with(&found.source));
-    let is_unknown =
+    // With a reason, `Unknown` means that the store cannot tell.
+    let is_untrusted =
         |found: &TrustSource| matches!(found.state, TrustState::Unknown { reason: None });
-    owner.origin == Origin::Project && found.is_some_and(is_unknown)
+    owner.origin == Origin::Project && found.is_some_and(is_untrusted)
 }
 
 /// True if a person trusted the contents of an owner, or withdrew this trust, since the owner was loaded.
 fn has_trust_changed(
     owner: &Owner,
     spaces: &[(Owner, PathBuf)],
-    before: &[TrustRecord],
-    now: &[TrustRecord],
+    records_before: &[TrustRecord],
+    records_now: &[TrustRecord],
 ) -> bool {
     let space = spaces.iter().find(|(known, _)| known.is_same_unit(owner));
     let unit = space.map_or(Path::new(owner.unit.as_str()), |(_, source)| source);
-    let of = |records: &[TrustRecord]| {
+    let about_unit = |records: &[TrustRecord]| {
         let known = records.iter().filter(|record| unit.starts_with(&record.source));
         known.cloned().collect::<Vec<_>>()
     };
-    (owner.origin == Origin::Project || space.is_some()) && of(before) != of(now)
+    let is_of_project_or_space = owner.origin == Origin::Project || space.is_some();
+    is_of_project_or_space && about_unit(records_before) != about_unit(records_now)
 }

@@ -130,30 +130,30 @@ impl SelectedAgent {
     /// Adds the permissions and actions of a profile to the load. A profile may only tighten the policy.
     pub(crate) fn load_into(
         &self,
-        units: &mut PendingLoad<'_>,
+        pending_load: &mut PendingLoad<'_>,
         redactor: Redactor,
     ) -> Result<(), CliError> {
         let SelectedAgent::Profile(loaded) = self else { return Ok(()) };
         let LoadedProfile { profile, path, folder, code, switches } = &**loaded;
-        profile.check_tightens(&units.agent.policy())?;
-        checks::check_examples(&profile.permissions, units.agent)?;
-        let unknown = checks::unmatched_rule_warnings(&profile.permissions, units.agent);
-        units.messages.extend(unknown.iter().map(ToString::to_string));
+        profile.check_tightens(&pending_load.agent.policy())?;
+        checks::check_examples(&profile.permissions, pending_load.agent)?;
+        let unknown = checks::unmatched_rule_warnings(&profile.permissions, pending_load.agent);
+        pending_load.messages.extend(unknown.iter().map(ToString::to_string));
         // All tools that exist, not only the tools that this agent may call.
         let known = setup::own_tools()?;
         let known: Vec<_> = known.iter().map(String::as_str).collect();
         let warnings = checks::check_actions(profile, &known)?;
-        units.messages.extend(warnings.iter().map(show_with_hint));
+        pending_load.messages.extend(warnings.iter().map(show_with_hint));
         let owner = profile.owner(path.display().to_string());
         let commands = HookLocation {
             folder: code.clone(),
             confined: is_confined(&owner),
-            host: units.hook_host.clone(),
+            host: pending_load.hook_host.clone(),
         };
         let posts = switches.webhooks.clone();
         let folder = folder.clone();
         let host = ActionHost { folder, commands, posts, redactor: Arc::new(redactor) };
-        units.load(&owner, true, |unit| profile.register(unit, &host));
+        pending_load.load(&owner, true, |unit| profile.register(unit, &host));
         Ok(())
     }
 }

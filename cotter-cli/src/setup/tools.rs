@@ -1,4 +1,4 @@
-//! The tools of every agent, and how their commands run.
+//! The tools of every agent, and the runners that start the commands of tools and hooks.
 
 use std::{env, path::PathBuf};
 
@@ -23,7 +23,8 @@ use crate::{
     setup::access,
 };
 
-/// Adds all tools except those of MCP servers.
+/// Adds all tools except those of MCP servers. A hook can provide tools too: `AskUser`, `Delegate` and
+/// `Memory` are hooks that do.
 pub(crate) fn add_tools(
     builder: AgentBuilder,
     runner: &Runner,
@@ -41,30 +42,35 @@ pub(crate) fn add_tools(
     let memory = Memory::open(&folder).map_err(|cause| {
         CliError::new(format!("cannot use {}", folder.display())).with_cause(cause)
     })?;
+    // The hook offers its tools only to agents with `config.memory`.
     Ok(builder.config(|config| config.memory = true).hook(memory))
 }
 
-/// Creates the runner of commands: with few environment variables, confined as settings say.
+/// Creates the runner of commands. Settings decide how it confines commands. Commands get a short list of
+/// environment variables, such as `HOME` and `PATH`, and those that settings name. Their private temporary
+/// folder is created inside the temporary folder of this machine.
 pub(crate) fn runner(values: &MergedSettings) -> Result<Runner, CliError> {
-    let named: Vec<_> = values.access.environment.iter().map(|name| name.text.as_str()).collect();
+    let variables = values.access.environment.iter();
+    let extra_variables: Vec<_> = variables.map(|name| name.text.as_str()).collect();
     let runner = Runner::new(this_program())
         .with_sandbox(values.sandbox.unwrap_or_default())
-        .with_environment(Environment::chosen(env::vars_os(), &named))
+        .with_environment(Environment::chosen(env::vars_os(), &extra_variables))
         .with_caches(access::caches(&values.access)?)
         .with_temp_below(&env::temp_dir());
     Ok(runner)
 }
 
 /// Creates the runner of hook programs.
-pub(crate) fn hooks(runner: &Runner, redactor: Redactor) -> Result<HookRunner, CliError> {
-    let webhooks = OperatorSwitches::read()?.webhooks;
-    let hooks = HookRunner::new(runner.clone(), env::vars_os());
-    Ok(hooks.with_webhooks(Webhooks::clone(&webhooks), redactor))
+pub(crate) fn hook_runner(runner: &Runner, redactor: Redactor) -> Result<HookRunner, CliError> {
+    let shared_webhooks = OperatorSwitches::read()?.webhooks;
+    // The switches share the value in an `Arc`; the runner takes a copy of its own.
+    let webhooks = Webhooks::clone(&shared_webhooks);
+    Ok(HookRunner::new(runner.clone(), env::vars_os()).with_webhooks(webhooks, redactor))
 }
 
-/// Returns the tools of MCP servers. Servers without stored definitions are started; errors of a server go to
-/// standard error.
-pub(crate) async fn servers(
+/// Opens MCP servers and returns the hook that provides their tools. `None` if there are no servers. A server
+/// whose tool definitions are not stored yet is started; its errors go to standard error.
+pub(crate) async fn open_servers(
     servers: Servers,
     runner: &Runner,
     workspace: &Workspace,
@@ -83,8 +89,9 @@ pub(crate) async fn servers(
     Ok(Some(mcp))
 }
 
-/// Returns the tools of MCP servers with stored definitions. Starts no server.
-pub(crate) fn pinned_servers(
+/// Returns the hook that provides the tools of the MCP servers whose tool definitions are stored (`pinned` in
+/// [`Mcp`]). `None` if there are no servers. Starts no server.
+pub(crate) fn open_stored_servers(
     servers: Servers,
     runner: &Runner,
     workspace: &Workspace,
@@ -105,7 +112,8 @@ fn mcp_host(runner: &Runner, workspace: &Workspace) -> McpHost {
     }
 }
 
-/// Returns the path of the running program. On Linux it stays valid after the file was replaced.
+/// Returns the path of the running program. On Linux it stays valid after the file was replaced. Other Unix
+/// systems have no `/proc/self/exe`; Cotter compiles there but is not tested.
 fn this_program() -> PathBuf {
     match cfg!(target_os = "linux") {
         true => "/proc/self/exe".into(),

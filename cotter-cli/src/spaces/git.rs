@@ -24,7 +24,8 @@ use crate::error::CliError;
 /// The permitted schemes of addresses.
 const SCHEMES: [&str; 3] = ["https", "ssh", "file"];
 
-/// The maximum size of a fetch in bytes, packed or not.
+/// The maximum size in bytes of all files that git writes for a fetch: packed objects, unpacked objects and
+/// output.
 const MAX_FETCHED_BYTES: u64 = 512 * 1024 * 1024;
 
 /// The time limit of one git command.
@@ -33,7 +34,8 @@ const GIT_TIMEOUT: Duration = Duration::from_secs(300);
 /// The maximum length of the name of a branch, tag or commit.
 const MAX_REV_BYTES: usize = 200;
 
-/// The variables that git gets. None of them configures git.
+/// The environment variables that git gets from Cotter's own environment. None of them configures git: the
+/// folder `HOME` contains the person's git settings, but `GIT_CONFIG_GLOBAL` below switches them off.
 const VARIABLES: [&str; 11] = [
     "HOME",
     "USER",
@@ -59,11 +61,14 @@ impl GitUrl {
     /// Parses an address. `None` if the text is not an address: the caller takes it as a path.
     pub(crate) fn parse(typed: &str) -> Result<Option<Self>, CliError> {
         let Some((scheme, rest)) = typed.split_once("://") else {
-            let is_short = typed.split_once(':').is_some_and(|(host, _)| host.contains('@'));
-            let is_helper = typed.contains("::");
-            if (is_short || is_helper) && !Path::new(typed).exists() {
+            // `user@host:path`.
+            let is_short_address =
+                typed.split_once(':').is_some_and(|(host, _)| host.contains('@'));
+            // `helper::address`: git would run the program `git-remote-helper`.
+            let has_remote_helper = typed.contains("::");
+            if (is_short_address || has_remote_helper) && !Path::new(typed).exists() {
                 let failure = address_error(typed, "is not a supported address");
-                return Err(match expand_short_address(typed).filter(|_| !is_helper) {
+                return Err(match expand_short_address(typed).filter(|_| !has_remote_helper) {
                     Some(whole) => failure.with_hint(format!("did you mean `{whole}`?")),
                     None => failure,
                 });
@@ -136,7 +141,7 @@ pub(crate) fn check_rev(rev: &str) -> Result<(), CliError> {
 
 /// Fetches one commit and returns its files and its id. `scratch` is created for the fetch and removed
 /// afterwards.
-pub(crate) fn fetch(
+pub(crate) fn fetch_commit(
     address: &GitUrl,
     rev: Option<&str>,
     scratch: &Path,
@@ -147,7 +152,7 @@ pub(crate) fn fetch(
         .and_then(|()| fs::create_dir_all(scratch))
         .map_err(cannot)?;
     let git = GitFetch { address, scratch };
-    let done = git.fetch(rev).map_err(|failure| {
+    let done = git.fetch_files(rev).map_err(|failure| {
         let shown = text::show_line(address.as_str()).into_owned();
         failure.wrap_in(format!("cannot fetch {shown}"))
     });
@@ -155,8 +160,10 @@ pub(crate) fn fetch(
     done
 }
 
+/// Runs the git commands of one fetch.
 struct GitFetch<'a> {
     address: &'a GitUrl,
+    /// The folder for the repository and for the output of git.
     scratch: &'a Path,
 }
 
@@ -169,7 +176,8 @@ struct GitFile {
 }
 
 impl GitFetch<'_> {
-    fn fetch(
+    /// Fetches a commit into the scratch folder and returns its files and its id.
+    fn fetch_files(
         &self,
         rev: Option<&str>,
     ) -> Result<(BTreeMap<PathBuf, SnapshotItem>, String), CliError> {
@@ -266,10 +274,10 @@ impl GitFetch<'_> {
     }
 
     fn command(&self, args: &[&str]) -> Command {
+        // Only absolute entries of `PATH` are used: the current folder must not decide which `git` runs.
         let path = env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
         let path = env::join_paths(env::split_paths(&path).filter(|folder| folder.is_absolute()));
         let path = path.unwrap_or_default();
-        // A relative entry of `PATH` must not decide which `git` runs.
         let program = env::split_paths(&path).map(|folder| folder.join("git"));
         let program = program.into_iter().find(|program| program.is_file());
         let mut command = Command::new(program.unwrap_or_else(|| "/usr/bin/git".into()));
@@ -361,6 +369,7 @@ fn parse_tree_row(row: &[u8]) -> Result<GitFile, CliError> {
         ["160000", ..] => Err(CliError::new(format!("{} is a submodule", shown())).with_hint(
             "submodules are not fetched: put the files into the repository of the space",
         )),
+        // Early versions of git stored files with the mode 100664. Such a file is an ordinary file.
         [mode @ ("100644" | "100755" | "100664" | "120000"), "blob", object, size] => Ok(GitFile {
             mode: (*mode).to_owned(),
             object: (*object).to_owned(),

@@ -1,4 +1,5 @@
-//! The context of a handler: the facts about its run that every handler and tool may read.
+//! The context that every handler and tool gets: its session and run, notes to the model, and questions to
+//! the person.
 
 use std::{
     future::Future,
@@ -62,10 +63,13 @@ pub struct Cx {
     pub(crate) author: NoteAuthor,
     /// The number of tool calls that this context is nested in.
     pub(crate) depth: u8,
-    /// The number of handlers' own requests, builds and compactions that this context is nested in.
+    /// The number of actions of handlers that this context is nested in. Such an action is a model request,
+    /// the building of an agent or a compaction that a handler starts itself.
     pub(crate) action_depth: u8,
     /// The reservation that pays for this context, if there is one.
     pub(crate) reservation: Option<Arc<Reservation>>,
+    /// The clock of the `async` handler that this context belongs to. It also stores the handler's remark and
+    /// caveat. `None` if there is no such handler.
     clock: Option<HandlerClocks>,
     /// True in a dry run.
     dry_run: bool,
@@ -79,9 +83,11 @@ pub(crate) struct RunCx {
     pub(crate) step: AtomicU32,
     pub(crate) cancel: CancellationToken,
     pub(crate) budget: Budget,
-    /// The number of runs and calls started from within this run, besides the model's own.
+    /// The number of runs and tool calls that handlers and tools started within this run. Calls of the model
+    /// are not counted.
     pub(crate) nested_count: AtomicU32,
-    /// Fires when the run is aborted or over; created for the run's first child.
+    /// Fires when the run is aborted or ends; the tokens of its children fire with it. It is created when the
+    /// first child starts, or at the end of a run without children.
     pub(crate) end_token: OnceLock<CancellationToken>,
     /// The messages of [`Cx::notify_once`] in the current step: the step, the subject and the text.
     pub(crate) notified: Mutex<Vec<(u32, String, String)>>,
@@ -90,7 +96,8 @@ pub(crate) struct RunCx {
 /// The greatest length of a hook's remark; the rest is cut.
 pub(crate) const REMARK_CHARS: usize = 4000;
 
-/// The token for a child that starts after the end of its run: it has already fired.
+/// The `end_token` of a run that ended without children. It has already fired, so a child that starts later
+/// is cancelled at once.
 static ENDED_TOKEN: LazyLock<CancellationToken> = LazyLock::new(|| {
     let token = CancellationToken::new();
     token.cancel();
@@ -107,12 +114,14 @@ impl RunCx {
         self.end_token.get_or_init(|| self.cancel.child_token()).child_token()
     }
 
-    /// Ends the run for its children: their tokens fire.
+    /// Marks the run as ended. The tokens of its children fire, and so does the token of a child that starts
+    /// later.
     pub(crate) fn end(&self) {
         self.end_token.get_or_init(|| ENDED_TOKEN.clone()).cancel();
     }
 
-    /// True if the run has ended, or was aborted after its first child started.
+    /// True if `end_token` has fired: the run has ended, or a run with children was aborted. A run without
+    /// children has no such token before its end, so its abort is not seen here.
     pub(crate) fn is_over(&self) -> bool {
         self.end_token.get().is_some_and(CancellationToken::is_cancelled)
     }
@@ -141,6 +150,7 @@ impl Cx {
         Cx { dry_run: true, ..self }
     }
 
+    /// Returns this context with the clock of an `async` handler.
     pub(crate) fn with_clocks(&self, clock: HandlerClocks) -> Self {
         Cx { clock: Some(clock), ..self.clone() }
     }
@@ -151,16 +161,17 @@ impl Cx {
     }
 
     /// Returns this context, paid from a reservation.
-    pub(crate) fn with_reservation(&self, share: Arc<Reservation>) -> Self {
-        Cx { reservation: Some(share), ..self.clone() }
+    pub(crate) fn with_reservation(&self, reservation: Arc<Reservation>) -> Self {
+        Cx { reservation: Some(reservation), ..self.clone() }
     }
 
     /// The reservations that pay for this context, the nearest first.
     pub(crate) fn reservations(&self) -> impl Iterator<Item = &Arc<Reservation>> {
-        std::iter::successors(self.reservation.as_ref(), |share| share.parent.as_ref())
+        std::iter::successors(self.reservation.as_ref(), |inner| inner.parent.as_ref())
     }
 
-    /// This context, then the context that built its agent, and so on up to the root.
+    /// This context, then the context of its parent run, and so on up to the topmost run. The parent run is
+    /// the run whose handler or tool built this context's agent as a child.
     pub(crate) fn lineage(&self) -> impl Iterator<Item = &Cx> {
         std::iter::successors(Some(self), |cx| cx.session().agent.parent().map(|parent| &parent.cx))
     }
@@ -174,9 +185,12 @@ impl Cx {
         self.clock.as_ref().map(HandlerClocks::pause)
     }
 
-    /// Keeps a remark of an `async` hook besides its answer, such as the standard error of a command. The
-    /// last remark counts. It is reported with the hook's answer. The model sees it only if an external
-    /// hook took too long. A remark that is too long is cut.
+    /// Stores a remark for the person who maintains a hook, such as the standard error of a command. Only
+    /// `async` hooks have remarks; for others, the call does nothing.
+    ///
+    /// The last remark counts, and it is reported with the hook's answer. The model does not see it, with
+    /// one exception: if an external hook reaches its time limit, the error quotes the end of the remark. A
+    /// remark that is too long is cut. A blank remark is ignored.
     pub fn remark(&self, remark: &str) {
         let remark = text::cut_chars(remark.trim(), REMARK_CHARS);
         if let Some(clock) = self.clock.as_ref().filter(|_| !remark.is_empty()) {
@@ -184,7 +198,8 @@ impl Cx {
         }
     }
 
-    /// Keeps a caveat about a hook's answer, for a failure that the answer does not show.
+    /// Stores a caveat about a hook's answer: a failure that the answer does not show. Unlike a remark, a
+    /// caveat has a kind, which changes how the hook's run is recorded.
     pub(crate) fn set_caveat(&self, kind: CaveatKind, message: &str) {
         let message = text::cut_chars(message.trim(), REMARK_CHARS).into_owned().into();
         if let Some(clock) = &self.clock {
@@ -192,14 +207,14 @@ impl Cx {
         }
     }
 
-    /// Takes the last remark.
+    /// Takes the last remark of this handler ([`Cx::remark`]).
     pub(crate) fn take_remark(&self) -> Option<Box<str>> {
         self.clock.as_ref().and_then(HandlerClocks::take_remark)
     }
 
-    /// Records the result of a hook that the run did not wait for. It is stored with the next commit; after
-    /// the end of a run, at once.
-    pub(crate) fn record_detached_run(&self, point: PointId, hook_run: HandlerRun) {
+    /// Records the run of a hook that the agent's run did not wait for. The record is stored with the next
+    /// commit, or at once if the agent's run is over.
+    pub(crate) fn record_detached_hook_run(&self, point: PointId, hook_run: HandlerRun) {
         let step_cx = StepCx::of(self);
         if step_cx.stage_hook_runs(point, None, vec![hook_run]) && self.run.is_over() {
             step_cx.commit_after_run();
@@ -214,7 +229,8 @@ impl Cx {
         }
     }
 
-    /// True if the newest rules let a tool read a file that its call does not name.
+    /// True if the newest rules let a tool read a file within a folder that its call names. The call names
+    /// the folder, not the file.
     pub(crate) fn may_read_within(&self, tool: &str, path: &Path) -> bool {
         let workspace = self.workspace();
         let policy = &self.session().agent.generation().policy;
@@ -288,7 +304,7 @@ impl Cx {
         &self.run.workspace
     }
 
-    /// Fires when the run is aborted.
+    /// Returns the token that fires when the run is aborted. The call itself cancels nothing.
     pub fn cancel(&self) -> &CancellationToken {
         &self.run.cancel
     }
@@ -306,12 +322,14 @@ impl Cx {
         self.ui().present()
     }
 
-    /// Sends the model a note with the next request. Blank text is not sent.
+    /// Sends the model a note with the next request. The note names its author, for example
+    /// `From hook "clock"`. Blank text is not sent.
     pub fn note(&self, text: impl Into<String>) {
         self.notes().push(self.author.clone(), NoteKind::Context, text.into());
     }
 
-    /// Sends the model a hook's text with the next request, marked as the hook's output.
+    /// Sends the model a text with the next request, like [`Cx::note`], but marked as the output of a hook:
+    /// `Output of hook "clock"`.
     pub fn output(&self, text: impl Into<String>) {
         self.notes().push(self.author.clone(), NoteKind::Output, text.into());
     }

@@ -471,7 +471,7 @@ impl<R> PendingHandler<R> {
         let mut store = |meta: &Arc<HandlerMeta>, answer: Result<R, HandlerFailure>, report| {
             let failure = answer.err();
             let word = failure.as_ref().map_or("seen", HandlerFailure::word);
-            cx.record_detached_run(point, HandlerRun::new(meta, report, word, failure));
+            cx.record_detached_hook_run(point, HandlerRun::new(meta, report, word, failure));
             ControlFlow::Continue(())
         };
         let limit = self.meta.limit;
