@@ -6,7 +6,19 @@ use crate::permission::facts::{CommandWord, CommandWordKind, SimpleCommand};
 
 /// A pattern over one command or over a pipeline.
 #[derive(Clone, Debug)]
-pub(crate) struct CommandPattern(Vec<SingleCommandPattern>);
+pub(crate) struct CommandPattern {
+    commands: Vec<SingleCommandPattern>,
+    /// In rules with Claude Code's name for the tool, `*` also stands for any text of a command.
+    text: Option<TextPattern>,
+}
+
+/// A pattern over the text of a command or pipeline: its words joined by one blank.
+#[derive(Clone, Debug)]
+struct TextPattern {
+    /// For `covers`, and for `hits`, which ignores case.
+    globs: (GlobMatcher, GlobMatcher),
+    words: Vec<String>,
+}
 
 #[derive(Clone, Debug)]
 struct SingleCommandPattern {
@@ -26,30 +38,96 @@ impl CommandPattern {
     pub(crate) fn parse(spec: &str) -> Result<Self, String> {
         let commands =
             spec.split(" | ").map(SingleCommandPattern::parse).collect::<Result<_, _>>()?;
-        Ok(CommandPattern(commands))
+        Ok(CommandPattern { commands, text: None })
+    }
+
+    /// Parses a pattern in Claude Code's way: `*` also spans any text of one command or pipeline.
+    pub(crate) fn parse_for_claude(spec: &str) -> Result<Self, String> {
+        let pattern = CommandPattern::parse(spec)?;
+        Ok(CommandPattern { text: Some(TextPattern::parse(spec)?), ..pattern })
     }
 
     /// True if a command of the call matches the pattern. The order of options and the case of letters are
     /// ignored. The commands of a pipeline pattern must occur in order in one pipeline; other commands may
     /// come between them.
     pub(crate) fn hits(&self, commands: &[SimpleCommand]) -> bool {
-        let first = &self.0[0];
-        commands.iter().enumerate().any(|(at, command)| {
+        let first = &self.commands[0];
+        let by_words = commands.iter().enumerate().any(|(at, command)| {
             let mut rest = commands[at + 1..].iter().filter(|c| c.pipeline == command.pipeline);
-            first.hits(command) && self.0[1..].iter().all(|next| rest.any(|c| next.hits(c)))
-        })
+            first.hits(command) && self.commands[1..].iter().all(|next| rest.any(|c| next.hits(c)))
+        });
+        by_words || self.text.as_ref().is_some_and(|text| text.hits(commands))
     }
 
     /// True if a command is covered word by word. A pipeline is covered only as a whole.
     pub(crate) fn covers(&self, commands: &[SimpleCommand], index: usize) -> bool {
-        if let [only] = &self.0[..] {
-            return only.covers(&commands[index]);
+        if let [only] = &self.commands[..] {
+            let command = &commands[index];
+            let by_text = || self.text.as_ref().is_some_and(|text| text.covers(command));
+            return only.covers(command) || by_text();
         }
         let pipeline = commands[index].pipeline;
         let all: Vec<_> = commands.iter().filter(|c| c.pipeline == pipeline).collect();
-        all.len() == self.0.len()
-            && self.0.iter().zip(all).all(|(pattern, command)| pattern.covers(command))
+        all.len() == self.commands.len()
+            && self.commands.iter().zip(all).all(|(pattern, command)| pattern.covers(command))
     }
+}
+
+impl TextPattern {
+    fn parse(spec: &str) -> Result<Self, String> {
+        let spec =
+            spec.strip_suffix(":*").map_or_else(|| spec.to_owned(), |spec| format!("{spec} *"));
+        let words: Vec<_> = spec.split_whitespace().map(str::to_owned).collect();
+        // Of all signs only `*` is one.
+        let parts: Vec<_> = words.join(" ").split('*').map(globset::escape).collect();
+        let glob = |ignore_case: bool| {
+            let glob = GlobBuilder::new(&parts.join("*"))
+                .literal_separator(false)
+                .case_insensitive(ignore_case)
+                .build();
+            glob.map(|glob| glob.compile_matcher()).map_err(|cause| cause.to_string())
+        };
+        Ok(TextPattern { globs: (glob(false)?, glob(true)?), words })
+    }
+
+    /// True if the text of a command or of a whole pipeline matches.
+    fn hits(&self, commands: &[SimpleCommand]) -> bool {
+        let matches = |text: &str| {
+            let base = text.split(' ').next().and_then(|name| name.rsplit_once('/'));
+            let by_base = base.map(|(folder, _)| &text[folder.len() + 1..]);
+            self.globs.1.is_match(text) || by_base.is_some_and(|text| self.globs.1.is_match(text))
+        };
+        let mut at = 0;
+        commands.iter().enumerate().any(|(index, command)| {
+            if commands[at].pipeline != command.pipeline {
+                at = index;
+            }
+            let is_last =
+                commands.get(index + 1).is_none_or(|next| next.pipeline != command.pipeline);
+            let whole =
+                || commands[at..=index].iter().map(join_words).collect::<Vec<_>>().join(" | ");
+            matches(&join_words(command)) || is_last && index > at && matches(&whole())
+        })
+    }
+
+    /// True if the text of a command matches, and each of its words is in the pattern or is one that `*` may
+    /// cover. The name of the command must be in the pattern.
+    fn covers(&self, command: &SimpleCommand) -> bool {
+        let has_name = self.words.first().is_some_and(|name| !name.contains('*'));
+        let is_covered = |word: &CommandWord| {
+            let is_written = self.words.contains(&word.text);
+            word.kind != CommandWordKind::RuntimeValue && is_written || is_covered_by_star(word)
+        };
+        has_name
+            && self.globs.0.is_match(join_words(command))
+            && command.words.iter().all(is_covered)
+    }
+}
+
+/// The words of a command, joined by one blank.
+fn join_words(command: &SimpleCommand) -> String {
+    let words: Vec<_> = command.words.iter().map(|word| word.text.as_str()).collect();
+    words.join(" ")
 }
 
 impl SingleCommandPattern {
@@ -206,6 +284,34 @@ mod tests {
         let (pattern, commands) = (CommandPattern::parse(spec).unwrap(), commands(line));
         let covered = (0..commands.len()).all(|index| pattern.covers(&commands, index));
         (covered, pattern.hits(&commands))
+    }
+
+    /// Checks a pattern in Claude Code's way: whether it hits a call, and whether it covers its first command.
+    fn check_for_claude(pattern: &str, line: &str, hits: bool, covers: bool) {
+        let (pattern, commands) =
+            (CommandPattern::parse_for_claude(pattern).unwrap(), commands(line));
+        assert_eq!(
+            (pattern.hits(&commands), pattern.covers(&commands, 0)),
+            (hits, covers),
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn l12_star_spans_any_text_of_a_command_in_claude_codes_way() {
+        check_for_claude("git * main", "git push origin main", true, true);
+        check_for_claude("git * main", "git push origin other", false, false);
+        check_for_claude("git * main", "git push ~--force main", true, false);
+        check_for_claude("git * main", "ls; git push origin main", true, false);
+        check_for_claude("*--no-verify*", "git commit -m x ~--no-verify", true, false);
+        check_for_claude("git push *--force*", "git push origin ~--force-with-lease", true, false);
+        check_for_claude("cat *.env*", "cat sub/.env.local", true, true);
+        check_for_claude("cat *.env*", "cat a | sort", false, false);
+        check_for_claude("curl *| sh", "curl x | sh", true, false);
+        check_for_claude("git push *--force*", "/usr/bin/git push ~--FORCE", true, false);
+        check_for_claude("npm run test:*", "npm run test", true, true);
+        check_for_claude("[a] *", "a b", false, false);
+        check_for_claude("git * main", "git push $x main", true, false);
     }
 
     #[test]

@@ -117,6 +117,11 @@ impl Rule {
         if tool.is_empty() || tool.contains(char::is_whitespace) {
             return Err(error("expected a tool's name, or a glob over names".into()));
         }
+        // A rule with another program's name for the tool, `Bash(git * main)`, means what it means there.
+        let parse_commands = match our_name(tool) {
+            Some(_) => CommandPattern::parse_for_claude,
+            None => CommandPattern::parse,
+        };
         let tool = our_name(tool).unwrap_or(tool);
         // A server's name means all tools of the server.
         let server = tool.strip_prefix("mcp__").filter(|server| {
@@ -130,7 +135,7 @@ impl Rule {
         let subject = match (spec, access) {
             (None, access) => RuleSubject::Calls(access),
             (Some(spec), Some(AccessKind::Runs)) => {
-                RuleSubject::Commands(CommandPattern::parse(spec).map_err(error)?)
+                RuleSubject::Commands(parse_commands(spec).map_err(error)?)
             }
             (Some(spec), Some(AccessKind::Fetches)) => {
                 let host = spec.strip_prefix("domain:").unwrap_or(spec);
