@@ -12,6 +12,9 @@ pub(crate) struct CommandPattern {
     text: Option<TextPattern>,
 }
 
+/// The most commands of a pipeline that are compared as one text.
+const MAX_STAGES: usize = 32;
+
 /// A pattern over the text of a command or pipeline: its words joined by one blank.
 #[derive(Clone, Debug)]
 struct TextPattern {
@@ -97,17 +100,13 @@ impl TextPattern {
             let by_base = base.map(|(folder, _)| &text[folder.len() + 1..]);
             self.globs.1.is_match(text) || by_base.is_some_and(|text| self.globs.1.is_match(text))
         };
-        let mut at = 0;
-        commands.iter().enumerate().any(|(index, command)| {
-            if commands[at].pipeline != command.pipeline {
-                at = index;
-            }
-            let is_last =
-                commands.get(index + 1).is_none_or(|next| next.pipeline != command.pipeline);
-            let whole =
-                || commands[at..=index].iter().map(join_words).collect::<Vec<_>>().join(" | ");
-            matches(&join_words(command)) || is_last && index > at && matches(&whole())
-        })
+        // Commands within words stand between those of a pipeline. From each on, the rest counts as a whole.
+        let rest_of_pipeline = |at: usize| {
+            let rest = commands[at..].iter().filter(|c| c.pipeline == commands[at].pipeline);
+            rest.take(MAX_STAGES).map(join_words).collect::<Vec<_>>().join(" | ")
+        };
+        (0..commands.len())
+            .any(|at| matches(&join_words(&commands[at])) || matches(&rest_of_pipeline(at)))
     }
 
     /// True if the text of a command matches, and each of its words is in the pattern or is one that `*` may
@@ -118,7 +117,9 @@ impl TextPattern {
             let is_written = self.words.contains(&word.text);
             word.kind != CommandWordKind::RuntimeValue && is_written || is_covered_by_star(word)
         };
+        // A blank within a word would pass for one between words.
         has_name
+            && !command.words.iter().any(|word| word.text.contains(char::is_whitespace))
             && self.globs.0.is_match(join_words(command))
             && command.words.iter().all(is_covered)
     }
@@ -310,6 +311,7 @@ mod tests {
         check_for_claude("curl *| sh", "curl x | sh", true, false);
         check_for_claude("git push *--force*", "/usr/bin/git push ~--FORCE", true, false);
         check_for_claude("npm run test:*", "npm run test", true, true);
+        check_for_claude("curl *| sh", "env curl x | curl x | sh", true, false);
         check_for_claude("[a] *", "a b", false, false);
         check_for_claude("git * main", "git push $x main", true, false);
     }
