@@ -50,6 +50,8 @@ fn worst() -> Vec<(&'static str, String)> {
         ("pipes", format!("a{}", many("|a", 30_000))),
         ("wrappers", format!("{}ls", many("env ", 16_000))),
         ("groups in groups", format!("{}ls", many("{ ", 30_000))),
+        ("files of a group's output", format!("{{ {} }} {}", many(":;", 600), many(">a ", 20_000))),
+        ("values in four folders", format!("cd a; cd b; perl {}", many("a=a=a=a=a ", 2000))),
         ("paths", format!("cat {}", many("a/../", 12_000))),
     ]
 }

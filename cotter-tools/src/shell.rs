@@ -277,6 +277,10 @@ mod tests {
             "x".repeat(70_000),
             "<<a ".repeat(1000),
             "eval ".repeat(5000),
+            format!("A=aa;{}$A", "A=$A$A;".repeat(40)),
+            format!("{}rm $1", "set -- \"$@\" \"$@\";".repeat(21)),
+            format!("{{ {}}} {}", ":;".repeat(600), ">a ".repeat(20_000)),
+            format!("cd a; cd b; perl {}", "a=a=a=a=a ".repeat(6000)),
         ];
         for command in commands {
             let found = verdict(&command);

@@ -134,7 +134,6 @@ impl ScriptWalk<'_> {
                 let unknown = Folders::unknown();
                 let anywhere = if self.scan.moves { &unknown } else { folders };
                 self.walk_in_place(&script.nodes, anywhere);
-                // A signal's name alone, `-`, `-p` and `-l` are not commands, and parse as harmless ones.
                 if let Some(why) = &script.error {
                     self.unclear(why.clone());
                 }
@@ -169,12 +168,17 @@ impl ScriptWalk<'_> {
                     }
                     verdict.words[at].1 = CommandWordKind::Option;
                     let value = if last_takes_value { rest.next() } else { None };
-                    if value.is_some_and(|(_, value)| value.may_split()) {
+                    let sets = letters.ends_with('a');
+                    let is_plain = |value: &Field| match sets {
+                        true => value.literal().is_some_and(is_plain_variable),
+                        false => !value.may_split(),
+                    };
+                    if value.is_some_and(|(_, value)| !is_plain(value)) {
                         verdict.unclear(format!("`{}` may set any variable", fields[0].text));
                     }
                 }
                 _ if text == "--" => {}
-                _ if !field.is_known() || !is_name(text) || names::is_influential(text) => {
+                _ if !field.is_known() || !is_plain_variable(text) => {
                     verdict.unclear(format!(
                         "`{} {text}` may evaluate what it is given",
                         fields[0].text
@@ -370,6 +374,11 @@ impl CommandVerdict {
 /// The letters of `read` without a value, and those with one.
 const READ_OPTIONS: (&str, &str) = ("rse", "adintNpu");
 const UNSET_OPTIONS: (&str, &str) = ("vf", "");
+
+/// True for a variable that may be set: bash evaluates nothing in its name, and nothing else reads it.
+fn is_plain_variable(name: &str) -> bool {
+    is_name(name) && !names::is_influential(name)
+}
 
 fn is_name(text: &str) -> bool {
     let letters = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');

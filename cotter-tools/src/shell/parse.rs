@@ -517,13 +517,22 @@ impl<'a> Parser<'a> {
     /// The commands that `eval` or `trap` gets, if all of its text is literal.
     fn evaluated(&mut self, simple: &Simple) -> Option<Box<Script>> {
         let (name, words) = simple.words_of_builtin().split_first()?;
-        let mut words = words.iter().map(ShellWord::literal);
-        let text = match name.literal()?.as_ref() {
-            "eval" => words.collect::<Option<Vec<_>>>()?.join(" "),
-            "trap" => words.find(|word| word.as_deref() != Some("--"))??.into_owned(),
-            _ => return None,
+        let name = name.literal()?;
+        if name != "eval" && name != "trap" {
+            return None;
+        }
+        let words = match words.split_first() {
+            Some((first, rest)) if first.literal().as_deref() == Some("--") => rest,
+            _ => words,
         };
-        let text = text.strip_prefix("-- ").unwrap_or(&text);
+        let mut words = words.iter().map(ShellWord::literal);
+        let text = match name.as_ref() {
+            "eval" => words.collect::<Option<Vec<_>>>()?.join(" "),
+            // Alone, a word is a signal or an option that only prints. `-` takes a command away.
+            _ if words.len() == 1 => words.next()?.map(|_| String::new())?,
+            _ => words.next()??.into_owned(),
+        };
+        let text = if name == "trap" && matches!(&*text, "-" | "-p" | "-l") { "" } else { &text };
         Some(Box::new(match self.depth < MAX_DEPTH {
             true => parse_within(text, self.depth + 1, self.budget),
             false => Script { nodes: vec![], error: Some("it is nested too deeply".into()) },

@@ -94,26 +94,32 @@ impl ScriptWalk<'_> {
         }
     }
 
-    /// Counts a literal word as read if it may name a file of the project, a secret or a closed path: nobody knows of
-    /// every program which of its words it opens. Returns the zone of reading it.
+    /// Counts a literal word as read if it may name a file of the project, a secret or a closed path: nobody
+    /// knows of every program which of its words it opens. Returns the zone of reading it.
     pub(crate) fn mention(&mut self, field: &Field, folders: &Folders) -> Zone {
         let Some(text) = field.literal() else { return Zone::Safe };
+        // In an unknown folder it may at least be a file of the first one.
+        let first = Folders::of(self.workspace);
+        let folders = if folders.is_unknown() { &first } else { folders };
         let mut zone = Zone::Safe;
         for part in file_names_in(text) {
-            let fallback = [self.workspace.clone()];
-            let at = if folders.is_unknown() { &fallback } else { folders.as_slice() };
-            let may_be_file = at.iter().any(|folder| {
-                let path = without_dots(&folder.cwd().join(part));
-                is_secret(&path)
-                    || self.workspace.is_closed(&path)
-                    || self.workspace.is_readable(&path) && path.symlink_metadata().is_ok()
-            });
-            if may_be_file {
-                let at = if folders.is_unknown() { &Folders::of(self.workspace) } else { folders };
-                zone = zone.max(self.reads(&Field::known(part), at));
+            let Some(left) = self.entries_left.checked_sub(folders.as_slice().len()) else {
+                self.unclear("it has more words than can be checked");
+                return zone;
+            };
+            self.entries_left = left;
+            if folders.as_slice().iter().any(|folder| self.may_be_file(part, folder)) {
+                zone = zone.max(self.reads(&Field::known(part), folders));
             }
         }
         zone
+    }
+
+    fn may_be_file(&self, name: &str, folder: &Workspace) -> bool {
+        let path = without_dots(&folder.cwd().join(name));
+        is_secret(&path)
+            || self.workspace.is_closed(&path)
+            || self.workspace.is_readable(&path) && path.symlink_metadata().is_ok()
     }
 
     /// A file from a repository's history. Its path there is the path it has outside; git shows no
@@ -205,6 +211,9 @@ impl ScriptWalk<'_> {
         let (mut to, mut input) = (vec![], None);
         for redirect in redirects {
             let Some(word) = redirect.word() else { continue };
+            if !self.count_words(1) {
+                break;
+            }
             self.walk_words(std::slice::from_ref(word), folders);
             let Some(field) = self.target(word, redirect, folders) else { continue };
             match redirect {

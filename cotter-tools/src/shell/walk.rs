@@ -40,6 +40,10 @@ const MAX_COMMANDS: usize = 512;
 const MAX_WORDS: usize = 2048;
 /// The most entries of folders that are looked at.
 const MAX_ENTRIES: usize = 10_000;
+/// The most doubts of one kind that are named.
+const MAX_DOUBTS: usize = 10;
+/// The most files to which the output of a group goes.
+const MAX_OUTPUTS: usize = 16;
 /// The most patterns that are compared with file names.
 const MAX_PATTERNS: usize = 64;
 
@@ -146,7 +150,11 @@ impl<'a> ScriptWalk<'a> {
     }
 
     pub(crate) fn doubt(&mut self, doubt: Doubt) {
-        if !self.facts.doubts.contains(&doubt) && self.facts.doubts.len() < 20 {
+        // Per kind: many doubts of one kind must not hide one of another.
+        let is_same_kind =
+            |other: &&Doubt| std::mem::discriminant(*other) == std::mem::discriminant(&doubt);
+        let count = self.facts.doubts.iter().filter(is_same_kind).count();
+        if count < MAX_DOUBTS && !self.facts.doubts.contains(&doubt) {
             self.facts.doubts.push(doubt);
         }
     }
@@ -172,7 +180,10 @@ impl<'a> ScriptWalk<'a> {
         let mut at = folders.clone();
         for node in &script.nodes {
             at = self.sequenced(node, &at);
-            if let Node::Function(name, _) = node {
+            // A name with a slash may be a program all the same.
+            if let Node::Function(name, _) = node
+                && !name.contains('/')
+            {
                 self.settled.insert(name.clone());
             }
         }
@@ -263,6 +274,11 @@ impl<'a> ScriptWalk<'a> {
                 let (writes_to, _) = self.redirects(redirects, folders);
                 let outer = self.outputs.len();
                 self.outputs.extend(writes_to);
+                if self.outputs.len() > MAX_OUTPUTS {
+                    // Every command in the group would name them all.
+                    self.unclear("the output of a group goes to more files than can be checked");
+                    self.outputs.truncate(MAX_OUTPUTS.max(outer));
+                }
                 self.node(inner, folders);
                 self.outputs.truncate(outer);
                 return;
@@ -333,7 +349,7 @@ impl<'a> ScriptWalk<'a> {
     }
 
     /// Counts words that are about to be checked. False: there are too many.
-    fn count_words(&mut self, count: usize) -> bool {
+    pub(crate) fn count_words(&mut self, count: usize) -> bool {
         let left = self.words_left.checked_sub(count);
         self.words_left = left.unwrap_or(0);
         if left.is_none() {
@@ -515,7 +531,7 @@ impl<'a> ScriptWalk<'a> {
                 if !path.is_dir() || !self.workspace.is_readable(&path) {
                     continue;
                 }
-                // What such a command writes does not change what is found.
+                // What was found the first time is in the facts.
                 if !writes && !self.checked_folders.insert((path.clone(), read.clone())) {
                     continue;
                 }

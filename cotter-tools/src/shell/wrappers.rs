@@ -300,7 +300,12 @@ fn builtin(name: &str, fields: &[Field]) -> CommandVerdict {
     let skip = match first {
         "--" => 2,
         "-p" if name == "command" => 2,
-        "-c" | "-l" | "-cl" | "-lc" if name == "exec" => 2,
+        "-c" | "-l" | "-cl" | "-lc" if name == "exec" => {
+            // Without the environment, git runs without the settings that make it harmless.
+            verdict.clears_environment = true;
+            verdict.raise(Zone::Build);
+            2
+        }
         "-a" if name == "exec" => 3,
         _ if first.starts_with('-') => {
             verdict.unclear(format!("`{name} {first}` has an unknown option"));
