@@ -9,6 +9,10 @@ pub(crate) mod below;
 pub(crate) mod builtins;
 pub(crate) mod command_verdict;
 pub(crate) mod expand;
+#[cfg(feature = "faults")]
+pub mod faults;
+#[cfg(not(feature = "faults"))]
+pub(crate) mod faults;
 pub(crate) mod find;
 pub(crate) mod folders;
 pub(crate) mod git;
@@ -50,11 +54,14 @@ pub fn facts(command: &str, workspace: &Workspace) -> Facts {
     }
     let mut walk = walk(command, workspace, HashSet::new());
     // A link that the text makes may be there before the commands that stand before it.
-    if walk.repeats && !walk.links.is_empty() {
+    if walk.repeats && !walk.links.is_empty() && !faults::is_off(faults::EARLY_LINKS) {
         let links = std::mem::take(&mut walk.links);
         walk = self::walk(command, workspace, links);
     }
     let mut facts = walk.facts;
+    if faults::is_off(faults::OWN_ZONES) {
+        facts.commands.iter_mut().for_each(|command| command.zone = facts.zone);
+    }
     remove_repeats(&mut facts.reads);
     remove_repeats(&mut facts.writes);
     facts

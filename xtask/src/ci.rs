@@ -14,6 +14,7 @@ const STEPS: &[Step] = &[
     Step::new("fmt", "cargo fmt --all --check"),
     Step::new("clippy", "cargo clippy --workspace --all-targets --locked -- -D warnings"),
     Step::new("test", TEST),
+    Step::new("oracle", "cargo xtask oracle --short"),
     Step::new("doc", "cargo doc --workspace --no-deps --locked")
         .with_env(&[("RUSTDOCFLAGS", "-D warnings")]),
     Step::new("rooms", "cargo xtask rooms"),

@@ -13,13 +13,14 @@ mod failure;
 mod features;
 mod files;
 mod names;
+mod oracle;
 mod paths;
 mod region;
 mod rooms;
 mod schemas;
 mod source_tree;
 
-use crate::{corpora::Rows, docs::Mode, failure::Failure};
+use crate::{corpora::Rows, docs::Mode, failure::Failure, oracle::Extent};
 
 const USAGE: &str = "\
 Usage: cargo xtask TASK
@@ -32,6 +33,9 @@ Tasks:
   bench [FILTER]  run the benches of the core, all or those that match FILTER
   corpora DIR     judge the command lines of other guards in DIR/*.jsonl and print, per file,
                   how many verdicts differ from the wanted ones; with --rows also which
+  oracle [SEED]   run 200,000 generated commands that the judge passes with real bash, and fail
+                  when one does more than predicted; with --short two minutes of it
+  long            run the checks that take too long for CI
   rooms           fail when a path in a crate points from a room to a higher one
   rooms --count   print the number of such paths per crate, fail never
   names           print figures about names and doc comments per crate, fail never";
@@ -61,6 +65,8 @@ enum Task<'a> {
     Bench,
     BenchMatching(&'a str),
     Corpora(&'a str, Rows),
+    Oracle(Extent<'a>),
+    Long,
     Rooms,
     RoomsCount,
     Names,
@@ -77,6 +83,12 @@ fn parse<'a>(args: &[&'a str]) -> Option<Task<'a>> {
         ["bench", filter] => Some(Task::BenchMatching(filter)),
         ["corpora", folder] => Some(Task::Corpora(folder, Rows::Counted)),
         ["corpora", folder, "--rows"] => Some(Task::Corpora(folder, Rows::Shown)),
+        ["oracle"] => Some(Task::Oracle(Extent::Long)),
+        ["oracle", "--short"] => Some(Task::Oracle(Extent::Short)),
+        ["oracle", seed] if seed.parse::<u64>().is_ok() => {
+            Some(Task::Oracle(Extent::LongFrom(seed)))
+        }
+        ["long"] => Some(Task::Long),
         ["rooms"] => Some(Task::Rooms),
         ["rooms", "--count"] => Some(Task::RoomsCount),
         ["names"] => Some(Task::Names),
@@ -103,6 +115,8 @@ fn run(task: Task<'_>) -> Result<(), Failure> {
         Task::Bench => bench::run(),
         Task::BenchMatching(filter) => bench::run_matching(filter),
         Task::Corpora(folder, rows) => corpora::run(folder, rows),
+        Task::Oracle(extent) => oracle::run(extent),
+        Task::Long => oracle::run(Extent::Long),
         Task::Rooms => rooms::run(),
         Task::RoomsCount => rooms::count(),
         Task::Names => names::run(),
@@ -132,6 +146,10 @@ mod tests {
         check("bench turn", expect![[r#"BenchMatching("turn")"#]]);
         check("corpora d", expect![[r#"Corpora("d", Counted)"#]]);
         check("corpora d --rows", expect![[r#"Corpora("d", Shown)"#]]);
+        check("oracle", expect!["Oracle(Long)"]);
+        check("oracle --short", expect!["Oracle(Short)"]);
+        check("oracle 7", expect![[r#"Oracle(LongFrom("7"))"#]]);
+        check("long", expect!["Long"]);
         check("rooms", expect!["Rooms"]);
         check("rooms --count", expect!["RoomsCount"]);
         check("names", expect!["Names"]);
@@ -149,6 +167,7 @@ mod tests {
     fn unknown_tasks_are_refused() {
         check("", expect!["error: no task given"]);
         check("clean", expect!["error: no such task: `clean`"]);
+        check("oracle x", expect!["error: no such task: `oracle x`"]);
         check("ci --fast", expect!["error: no such task: `ci --fast`"]);
         check("docs --fast", expect!["error: no such task: `docs --fast`"]);
         check("bench a b", expect!["error: no such task: `bench a b`"]);

@@ -5,6 +5,7 @@ use cotter::permission::{Zone, facts::CommandWordKind};
 use crate::shell::{
     command_verdict::{CommandVerdict, plain_words},
     expand::{self, Field},
+    faults,
     folders::Folders,
     names,
     tree::{Assign, ShellWord, Value},
@@ -121,7 +122,7 @@ impl ScriptWalk<'_> {
                     self.unclear(why.clone());
                 }
             }
-            None if fields.len() == 1 => {}
+            None if fields.len() == 1 || faults::is_off(faults::EVALUATED_TEXT) => {}
             None => self.unclear("what `eval` runs is only known when it runs"),
         }
     }
@@ -132,13 +133,14 @@ impl ScriptWalk<'_> {
         match call.evaluated {
             Some(script) => {
                 let unknown = Folders::unknown();
-                let anywhere = if self.scan.moves { &unknown } else { folders };
+                let moves = self.scan.moves && !faults::is_off(faults::BODIES_MOVE);
+                let anywhere = if moves { &unknown } else { folders };
                 self.walk_in_place(&script.nodes, anywhere);
                 if let Some(why) = &script.error {
                     self.unclear(why.clone());
                 }
             }
-            None if fields.len() == 1 => {}
+            None if fields.len() == 1 || faults::is_off(faults::EVALUATED_TEXT) => {}
             None => self.unclear("what `trap` runs is only known when it runs"),
         }
     }

@@ -186,16 +186,26 @@ fn by_table(name: &str, fields: &[Field]) -> CommandVerdict {
     if bare.is_none() {
         // `tar xf a` is `tar -xf a`.
         let dashed = programs::dashed(row.name, rest);
-        let rest = dashed.as_deref().unwrap_or(rest);
-        let given = ParsedOptions::read(row, rest, Until::End);
+        let given = ParsedOptions::read(row, dashed.as_deref().unwrap_or(rest), Until::End);
         note_options(row, &given, &mut verdict);
-        words.extend(rest.iter().cloned().zip(given.kinds.iter().copied()));
+        words.extend(match dashed {
+            None => rest.iter().cloned().zip(given.kinds.iter().copied()).collect(),
+            Some(_) => words_without_dash(rest, &given),
+        });
         operands(row, &given, &mut verdict);
         programs::refine(row, &given, &mut verdict);
     }
     names.append(&mut words);
     verdict.words = names;
     verdict
+}
+
+/// Words as they are written, of which the first holds all options.
+fn words_without_dash(words: &[Field], given: &ParsedOptions) -> Vec<(Field, CommandWordKind)> {
+    let is_harmful = given.kinds.contains(&CommandWordKind::UnknownOption);
+    let first = if is_harmful { CommandWordKind::UnknownOption } else { CommandWordKind::Option };
+    let kinds = std::iter::once(first).chain(words[1..].iter().map(kind_of));
+    words.iter().cloned().zip(kinds).collect()
 }
 
 /// The row of a name, with or without a version: `python3.12`.
@@ -222,7 +232,15 @@ fn unknown(fields: &[Field]) -> CommandVerdict {
     for field in &fields[1..] {
         verdict.reads.extend(path_in(field));
     }
+    note_open_words(&fields[1..], &mut verdict);
     verdict
+}
+
+/// An unknown command may open any file that a word names, also one that a rule denies.
+fn note_open_words(fields: &[Field], verdict: &mut CommandVerdict) {
+    if let Some(open) = fields.iter().find(|field| field.is_open()) {
+        verdict.unknown(format!("`{}` is only known when it runs", open.text));
+    }
 }
 
 /// A known command with an unknown subcommand. The zone is that of the outer command.
@@ -246,6 +264,7 @@ fn unknown_sub(
         *kind = CommandWordKind::Name;
     }
     verdict.reads.extend(rest.iter().filter_map(path_in));
+    note_open_words(rest, &mut verdict);
     programs::refine(row, &given, &mut verdict);
     names.append(&mut words);
     verdict.words = names;

@@ -1,6 +1,7 @@
 //! Expands words: braces, `~`, variables and patterns, as far as they are known.
 
 use crate::shell::{
+    faults,
     parse::Reason,
     tree::{Node, ShellWord, WordPart},
 };
@@ -17,6 +18,7 @@ impl<'a> KnownVariables<'a> {
         match name {
             "HOME" => self.home,
             "PWD" => self.pwd,
+            _ if faults::is_off(faults::NO_VALUES) => Some("a.txt"),
             _ => None,
         }
     }
@@ -87,6 +89,15 @@ impl Field {
     /// True if it may become several words, or none.
     pub(crate) fn may_split(&self) -> bool {
         matches!(self.shape, Shape::Open { splits: true, .. })
+    }
+
+    /// The word with a literal suffix.
+    pub(crate) fn with_suffix(&self, suffix: &str) -> Field {
+        let shape = match &self.shape {
+            Shape::Pattern(pattern) => Shape::Pattern(format!("{pattern}{suffix}")),
+            shape => shape.clone(),
+        };
+        Field { text: format!("{}{suffix}", self.text), shape }
     }
 
     /// The word without a prefix, if it has this prefix.

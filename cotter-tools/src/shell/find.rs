@@ -173,6 +173,9 @@ fn add_exec(verdict: &mut CommandVerdict, fields: &[Field], at: usize, starts: &
     if rest[..end].iter().any(|field| field.text.contains("{}") && field.text != "{}") {
         verdict.unclear("`find` puts names into the words of its command");
     }
+    if rest.first().is_some_and(|name| name.text == "{}") {
+        verdict.unclear("`find` runs what it finds");
+    }
     let names = fields.windows(2).filter(|pair| pair[0].text == "-name");
     let names = names.filter_map(|pair| pair[1].literal().map(str::to_owned));
     // With several tests, either may match.

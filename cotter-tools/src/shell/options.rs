@@ -4,6 +4,7 @@ use cotter::permission::{Zone, facts::CommandWordKind};
 
 use crate::shell::{
     expand::{Field, Shape},
+    faults,
     table::ProgramRow,
 };
 
@@ -240,6 +241,10 @@ impl ParsedOptions {
         let name = text.trim_start_matches('-');
         let (name, valued) = name.split_once('=').map_or((name, false), |(name, _)| (name, true));
         let Some(arity) = long(row.long, name) else {
+            if faults::is_off(faults::UNKNOWN_OPTIONS) {
+                self.kinds.push(CommandWordKind::Option);
+                return None;
+            }
             let whole = abbreviated(row.long, name);
             self.unknown.get_or_insert_with(|| text.to_owned());
             // What an unknown option does with its value is unknown too: it may be a file to write.

@@ -17,6 +17,7 @@ use crate::shell::{
     below,
     command_verdict::CommandVerdict,
     expand::{self, Field, Shape},
+    faults,
     folders::Folders,
     glob,
     tree::{Redirect, ShellWord, WordPart},
@@ -94,15 +95,25 @@ impl ScriptWalk<'_> {
         }
     }
 
-    /// Counts a literal word as read if it may name a file of the project, a secret or a closed path: nobody
-    /// knows of every program which of its words it opens. Returns the zone of reading it.
+    /// Counts a word as read if it may name a file of the project, a secret or a closed path, or matches some:
+    /// nobody knows of every program which of its words it opens. Returns the zone of reading it.
     pub(crate) fn mention(&mut self, field: &Field, folders: &Folders) -> Zone {
-        let Some(text) = field.literal() else { return Zone::Safe };
+        if faults::is_off(faults::WORDS_ARE_READ) {
+            return Zone::Safe;
+        }
         // In an unknown folder it may at least be a file of the first one.
         let first = Folders::of(self.workspace);
         let folders = if folders.is_unknown() { &first } else { folders };
+        let names = match &field.shape {
+            Shape::Open { .. } => return Zone::Safe,
+            Shape::Known => file_names_in(&field.text).map(str::to_owned).collect(),
+            Shape::Pattern(pattern) => {
+                let matches = folders.as_slice().iter().map(|at| self.matches(pattern, at));
+                matches.collect::<Vec<_>>().concat()
+            }
+        };
         let mut zone = Zone::Safe;
-        for part in file_names_in(text) {
+        for part in &names {
             let Some(left) = self.entries_left.checked_sub(folders.as_slice().len()) else {
                 self.unclear("it has more words than can be checked");
                 return zone;

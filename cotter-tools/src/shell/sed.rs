@@ -38,8 +38,7 @@ pub(crate) fn refine(given: &ParsedOptions, verdict: &mut CommandVerdict) {
         verdict.writes.extend(operands.iter().cloned());
         let suffixes = given.values(&["i", "in-place"]).filter_map(Field::literal);
         for suffix in suffixes.filter(|suffix| !suffix.is_empty()) {
-            let backups = operands.iter().filter_map(Field::literal);
-            verdict.writes.extend(backups.map(|file| Field::known(format!("{file}{suffix}"))));
+            verdict.writes.extend(operands.iter().map(|file| file.with_suffix(suffix)));
         }
     }
 }

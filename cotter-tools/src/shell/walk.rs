@@ -6,6 +6,7 @@
 //! old folder. Anything else that may change the folder makes it unknown.
 
 use std::{
+    borrow::Cow,
     collections::HashSet,
     path::{Path, PathBuf},
     rc::Rc,
@@ -23,6 +24,7 @@ use crate::shell::{
     below::{self, RecursiveRead},
     command_verdict::{plain_words, verdict_of},
     expand::{self, Field, KnownVariables},
+    faults,
     folders::Folders,
     names,
     parse::{self, Budget},
@@ -180,6 +182,9 @@ impl<'a> ScriptWalk<'a> {
         let mut at = folders.clone();
         for node in &script.nodes {
             at = self.sequenced(node, &at);
+            if faults::is_off(faults::ALL_COMMANDS) && is_jump(node) {
+                break;
+            }
             // A name with a slash may be a program all the same.
             if let Node::Function(name, _) = node
                 && !name.contains('/')
@@ -195,13 +200,20 @@ impl<'a> ScriptWalk<'a> {
 
     /// Walks nodes that run here, one after the other.
     pub(crate) fn walk_in_place(&mut self, nodes: &[Node], folders: &Folders) -> Folders {
-        nodes.iter().fold(folders.clone(), |at, node| self.sequenced(node, &at))
+        let mut at = folders.clone();
+        for node in nodes {
+            at = self.sequenced(node, &at);
+            if faults::is_off(faults::ALL_COMMANDS) && is_jump(node) {
+                break;
+            }
+        }
+        at
     }
 
     /// Walks a node of a sequence. Returns the folders for the next one.
     fn sequenced(&mut self, node: &Node, folders: &Folders) -> Folders {
         let Outcome { ok, failed } = self.node(node, folders);
-        ok.join(&failed)
+        if faults::is_off(faults::OLD_FOLDER) { ok } else { ok.join(&failed) }
     }
 
     fn node(&mut self, node: &Node, folders: &Folders) -> Outcome {
@@ -223,7 +235,7 @@ impl<'a> ScriptWalk<'a> {
                 Outcome::same(folders.clone())
             }
             compound => {
-                let may_move = self.scan.may_move(compound);
+                let may_move = self.scan.may_move(compound) && !faults::is_off(faults::GROUPS_MOVE);
                 let inside = if may_move { Folders::unknown() } else { folders.clone() };
                 self.compound(compound, &inside);
                 Outcome::same(inside)
@@ -303,7 +315,8 @@ impl<'a> ScriptWalk<'a> {
             }
             Node::Function(_, body) => {
                 // It runs wherever it is called.
-                let anywhere = if self.scan.moves { Folders::unknown() } else { folders.clone() };
+                let moves = self.scan.moves && !faults::is_off(faults::BODIES_MOVE);
+                let anywhere = if moves { Folders::unknown() } else { folders.clone() };
                 self.node(body, &anywhere);
             }
             _ => {}
@@ -447,13 +460,16 @@ impl<'a> ScriptWalk<'a> {
     ) -> Option<Folders> {
         let name = fields.first()?;
         let Some(name) = name.literal().map(str::to_owned) else {
-            self.unclear(format!("`{}` is only known when it runs", name.text));
+            if !faults::is_off(faults::LITERAL_NAMES) {
+                self.unclear(format!("`{}` is only known when it runs", name.text));
+            }
             let words = plain_words(&fields).into_iter();
             let open = |(field, kind): (Field, CommandWordKind)| {
                 let kind = if field.is_known() { kind } else { CommandWordKind::RuntimeValue };
                 (field, kind)
             };
-            self.add_command(words.map(open).collect(), Zone::Build, call);
+            let zone = if faults::is_off(faults::LITERAL_NAMES) { Zone::Safe } else { Zone::Build };
+            self.add_command(words.map(open).collect(), zone, call);
             self.mention_all(&fields, folders);
             return None;
         };
@@ -497,6 +513,9 @@ impl<'a> ScriptWalk<'a> {
             self.facts.zone = self.facts.zone.max(zone);
             inside = self.entered(folder, folders);
         }
+        if verdict.recursive_read.is_some() && verdict.reads.is_empty() {
+            verdict.reads.push(Field::known("."));
+        }
         let recursive_read =
             verdict.recursive_read.take().map(|read| (read, verdict.reads.clone()));
         let home = if verdict.clears_environment { self.home.take() } else { None };
@@ -505,10 +524,7 @@ impl<'a> ScriptWalk<'a> {
         let is_alone = inner.is_empty();
         self.all_inner(inner, &inside, call);
         self.home = self.home.or(home);
-        let Some((mut read, mut starts)) = recursive_read else { return };
-        if starts.is_empty() {
-            starts.push(Field::known("."));
-        }
+        let Some((mut read, starts)) = recursive_read else { return };
         read.follows_links &= is_alone || self.facts.reads.len() > before.0;
         // Code of the project may access any path: this is asked for, or confined.
         let runs_code = self.facts.commands[before.2..].iter().any(|c| c.zone >= Zone::Build);
@@ -605,6 +621,12 @@ impl<'a> ScriptWalk<'a> {
         self.shell(text, folders);
         self.pipeline = outer;
     }
+}
+
+fn is_jump(node: &Node) -> bool {
+    let jumps = ["break", "continue", "return", "exit"];
+    let first = |simple: &Simple| simple.words.first()?.literal().map(Cow::into_owned);
+    matches!(node, Node::Simple(simple) if first(simple).is_some_and(|name| jumps.contains(&&*name)))
 }
 
 fn is_shell(name: &str) -> bool {

@@ -4,7 +4,7 @@
 use std::{fs, os::unix::fs::symlink, path::PathBuf};
 
 use cotter::{
-    Agent, Permit, Tool, ToolError, ToolSpec, Workspace,
+    Agent, AgentBuilder, Permit, Tool, ToolError, ToolSpec, Workspace,
     permission::{
         Zone,
         facts::Facts,
@@ -69,9 +69,7 @@ impl Project {
 
     /// The same agent, with commands that would run confined.
     pub(crate) fn agent_confined(&self, rules: &[(RuleKind, String)], is_confined: bool) -> Agent {
-        let builder = Agent::builder(ScriptedModel::new([]))
-            .workspace(self.workspace.clone())
-            .tool(Bash::new(is_confined));
+        let builder = builder_in(&self.workspace, is_confined);
         let rules = rules.iter().map(|(kind, text)| Rule::parse(*kind, text).unwrap());
         rules.fold(builder, |builder, rule| builder.rule(rule)).build().unwrap()
     }
@@ -131,6 +129,11 @@ impl Project {
     pub(crate) fn commands(&self) -> Vec<String> {
         self.classes().into_iter().flat_map(|class| class.cases).map(|case| case.command).collect()
     }
+}
+
+/// An agent in a workspace. Its `bash` returns the facts of a command and runs nothing.
+pub(crate) fn builder_in(workspace: &Workspace, is_confined: bool) -> AgentBuilder {
+    Agent::builder(ScriptedModel::new([])).workspace(workspace.clone()).tool(Bash::new(is_confined))
 }
 
 /// Commands of one kind, under the same rules.
