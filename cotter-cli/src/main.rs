@@ -22,6 +22,8 @@ mod args;
 mod paths;
 // Questions, screen, colour and tables.
 mod terminal;
+// The effect of signals.
+mod signals;
 // The error that every command returns.
 mod error;
 

@@ -91,7 +91,7 @@ const HOUSES: &[House] = &[
             &["trust"],
             &["args"],
             &["paths"],
-            &["terminal", "error"],
+            &["terminal", "signals", "error"],
         ],
         outside: &[],
         handles: None,

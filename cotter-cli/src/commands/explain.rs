@@ -16,11 +16,11 @@ use cotter::{
 use cotter_files::claude;
 use serde_json::{Value, json};
 
-use crate::commands::run::or_abort_on_signal;
 use crate::{
     args::{ExplainArgs, HookMode, SetupArgs},
     error::CliError,
     paths, setup,
+    signals::or_abort_on_signal,
     terminal::{
         screen::print_stdout,
         style::{ColorChoice, Style},
@@ -62,9 +62,8 @@ fn explain_one(
     }
     let input = read_input(&agent, tool, input)?;
     let call = (tool.to_owned(), input.clone());
-    let explained = block_on(async move {
-        or_abort_on_signal(async { Ok(report_call(&agent, hooks, call).await) }, HOOKS_ENDED).await
-    })??;
+    let report = async move { Ok(report_call(&agent, hooks, call).await) };
+    let explained = block_on_hooks(report, hooks)?;
     let shown = match json {
         true => json_line(&explained) + "\n",
         false => text_of(tool, &input, &explained, Style::on_stdout(color)),
@@ -107,9 +106,18 @@ fn explain_batch(
             }
         }
     };
+    block_on_hooks(answer_all, hooks)
+}
+
+/// Runs `work`. If it asks hooks, a signal stops them; otherwise nothing was started, and a signal ends the
+/// process.
+fn block_on_hooks<T>(
+    work: impl Future<Output = Result<T, CliError>>,
+    hooks: HookMode,
+) -> Result<T, CliError> {
     match hooks {
-        HookMode::Listed => block_on(answer_all)?,
-        HookMode::Asked => block_on(or_abort_on_signal(answer_all, HOOKS_ENDED))?,
+        HookMode::Listed => block_on(work)?,
+        HookMode::Asked => block_on(or_abort_on_signal(work, HOOKS_ENDED))?,
     }
 }
 

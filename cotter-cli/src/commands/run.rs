@@ -5,7 +5,7 @@ mod output;
 use std::{
     fs::File,
     io::{self, IsTerminal, Read},
-    process::{self, ExitCode},
+    process::ExitCode,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -14,20 +14,13 @@ use std::{
 
 use cotter::{
     Agent, EndReason, Reply, Session, Workspace,
-    history::{
-        message::{Content, ContentPart},
-        store::StoreError,
-    },
+    history::message::{Content, ContentPart},
     invoke::{directives::leading_command, named_item::NameKind},
     text,
 };
 use cotter_files::trust::watch::FileWatcher;
 use smol_str::SmolStr;
-use tokio::{
-    signal::unix::{SignalKind, signal},
-    task::JoinHandle,
-};
-use tokio_util::sync::CancellationToken;
+use tokio::task::JoinHandle;
 
 use crate::commands::run::output::{QuestionMode, RunOutput};
 use crate::{
@@ -42,6 +35,7 @@ use crate::{
         selected_agent::SelectedAgent,
         sessions::Sessions,
     },
+    signals::{ABORTED, SignalGuard, or_abort_on_signal},
     spaces::Spaces,
     terminal::{NoTerminal, Terminal, style::ColorChoice},
     trust::{self, TrustSources},
@@ -49,9 +43,6 @@ use crate::{
 
 /// The maximum size of piped input in bytes.
 const INPUT_BYTES: u64 = 10 * 1024 * 1024;
-
-/// The exit code of an aborted run.
-const ABORTED: u8 = 130;
 
 /// The message for a run that was aborted before it began.
 const NOT_SENT: &str = "nothing was sent";
@@ -185,10 +176,13 @@ impl PreparedRun {
             sessions,
             store_from,
         };
-        let (agent, reloader) = match terminal {
-            Some(terminal) => setup.agent(&args, terminal).await,
-            None => setup.agent(&args, NoTerminal).await,
-        }?;
+        let agent = async {
+            match terminal {
+                Some(terminal) => setup.agent(&args, terminal).await,
+                None => setup.agent(&args, NoTerminal).await,
+            }
+        };
+        let (agent, reloader) = or_abort_on_signal(agent, NOT_SENT).await?;
         let is_command = command_name.as_deref().is_some_and(|name| has_command(&agent, name));
         if let (false, Some((failure, _)), Some(name)) = (is_command, &missing, &command_name) {
             return Err(no_command(&agent, name, failure));
@@ -196,7 +190,7 @@ impl PreparedRun {
         warn_about_command(&agent, command_name.as_deref(), is_command, prompt.as_ref(), output);
         skipped.iter().filter(|_| !is_command).for_each(|message| output.warn(message));
         default_choice.iter().filter(|_| !is_command).for_each(|model| output.print_model(model));
-        let session = open(&agent, id.as_deref()).await?;
+        let session = or_abort_on_signal(open(&agent, id.as_deref()), NOT_SENT).await?;
         let reloading = follow_files(watch, reloader, output);
         let reply = run_prompt(&session, prompt, output).await;
         reloading.iter().for_each(JoinHandle::abort);
@@ -264,26 +258,12 @@ fn follow_files(
     }
 }
 
-/// Runs `work` until it ends or a signal aborts it. `message` is the error for an abort.
-pub(crate) async fn or_abort_on_signal<T>(
-    work: impl Future<Output = Result<T, CliError>>,
-    message: &str,
-) -> Result<T, CliError> {
-    let cancel = CancellationToken::new();
-    let signals = tokio::spawn(abort_on_signal(cancel.clone())?);
-    let done = tokio::select! {
-        done = work => done,
-        () = cancel.cancelled() => Err(CliError::aborted(message)),
-    };
-    signals.abort();
-    done
-}
-
-async fn open(agent: &Agent, id: Option<&str>) -> Result<Session, StoreError> {
-    match id {
+async fn open(agent: &Agent, id: Option<&str>) -> Result<Session, CliError> {
+    let session = match id {
         Some(id) => agent.session(id).await,
         None => agent.new_session().await,
-    }
+    };
+    Ok(session?)
 }
 
 /// Opens the terminal for questions, if `--ask` is given and a terminal exists.
@@ -321,13 +301,13 @@ async fn run_prompt(
         None => session.resume().await.ok_or_else(no_prompt)?,
     };
     let cancel = run.cancel_token();
-    let signals = tokio::spawn(abort_on_signal(cancel.clone())?);
+    let guard = SignalGuard::of_run(cancel.clone())?;
     output.follow(&mut run, &cancel).await;
     let reply = match run.reply().await {
         Ok(reply) => reply,
         Err(error) => *error.reply,
     };
-    signals.abort();
+    drop(guard);
     session.close().await;
     Ok(reply)
 }
@@ -363,29 +343,6 @@ fn near_command(agent: &Agent, typed: &str) -> Option<SmolStr> {
     let names: Vec<_> = kinds.into_iter().flat_map(|kind| agent.names(kind)).collect();
     let near = text::nearest(typed, names.iter().map(|info| info.name.as_str()));
     near.filter(|near| *near != typed).map(SmolStr::from)
-}
-
-/// Aborts the run at the first signal. The second signal ends the process at once.
-pub(crate) fn abort_on_signal(
-    cancel: CancellationToken,
-) -> Result<impl Future<Output = ()>, CliError> {
-    let cannot = |cause: io::Error| CliError::new("cannot listen for signals").with_cause(cause);
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(cannot)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(cannot)?;
-    let mut hangup = signal(SignalKind::hangup()).map_err(cannot)?;
-    Ok(async move {
-        loop {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-                _ = hangup.recv() => {}
-            }
-            if cancel.is_cancelled() {
-                process::exit(ABORTED.into());
-            }
-            cancel.cancel();
-        }
-    })
 }
 
 fn exit_code(reply: &Reply) -> ExitCode {

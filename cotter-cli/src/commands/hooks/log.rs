@@ -15,10 +15,11 @@ use tokio_util::sync::CancellationToken;
 use crate::commands::hooks::{log_printer::HookLogPrinter, tail::Tail};
 use crate::{
     args::HooksLogArgs,
-    commands::{explain::block_on, run::abort_on_signal},
+    commands::explain::block_on,
     error::CliError,
     paths,
     setup::sessions::Sessions,
+    signals::SignalGuard,
     terminal::{
         screen::{self, print_stdout},
         style::{ColorChoice, Style},
@@ -192,14 +193,13 @@ impl LogFollower {
     /// Follows the sessions until a signal ends the command.
     async fn follow(mut self) -> Result<ExitCode, CliError> {
         let ended = CancellationToken::new();
-        let signals = tokio::spawn(abort_on_signal(ended.clone())?);
+        let _guard = SignalGuard::of_work(ended.clone())?;
         while self.print_new()? {
             tokio::select! {
                 () = ended.cancelled() => break,
                 () = tokio::time::sleep(POLL_INTERVAL) => {}
             }
         }
-        signals.abort();
         Ok(ExitCode::SUCCESS)
     }
 

@@ -16,9 +16,10 @@ use serde_json::Value;
 
 use crate::{
     args::HooksTestArgs,
-    commands::{explain, run::or_abort_on_signal},
+    commands::explain,
     error::CliError,
     paths, setup,
+    signals::or_abort_on_signal,
     terminal::{
         screen::{self, print_stdout},
         style::{ColorChoice, Style},
