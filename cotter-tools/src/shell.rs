@@ -8,6 +8,7 @@
 pub(crate) mod below;
 pub(crate) mod builtins;
 pub(crate) mod command_verdict;
+pub(crate) mod copies;
 pub(crate) mod expand;
 pub(crate) mod find;
 pub(crate) mod folders;
@@ -15,6 +16,7 @@ pub(crate) mod git;
 pub(crate) mod glob;
 pub(crate) mod hosts;
 pub(crate) mod index;
+pub(crate) mod judge;
 pub(crate) mod names;
 pub(crate) mod options;
 pub(crate) mod parse;

@@ -15,7 +15,7 @@ use cotter::{
 
 use crate::shell::{
     below,
-    command_verdict::CommandVerdict,
+    command_verdict::{CommandVerdict, Effects},
     expand::{self, Field, Shape},
     folders::Folders,
     glob,
@@ -35,55 +35,69 @@ impl ScriptWalk<'_> {
         folders: &Folders,
         call: &Call<'_>,
     ) -> Vec<WrappedCommand> {
-        let mut zone = verdict.zone;
-        for field in &verdict.reads {
+        let (words, effects) = verdict.into_parts();
+        self.record_effects(words, effects, folders, call)
+    }
+
+    /// Records the effects of a command with these words. Returns the commands it runs.
+    pub(crate) fn record_effects(
+        &mut self,
+        words: Vec<(Field, CommandWordKind)>,
+        effects: Effects,
+        folders: &Folders,
+        call: &Call<'_>,
+    ) -> Vec<WrappedCommand> {
+        let mut zone = effects.zone;
+        for field in &effects.reads {
             zone = zone.max(self.reads(field, folders));
         }
-        for field in &verdict.history_reads {
+        for field in &effects.history_reads {
             zone = zone.max(self.read_history(field, folders));
         }
-        for field in &verdict.writes {
+        for field in &effects.writes {
             zone = zone.max(self.writes(field, folders).0);
         }
-        zone = zone.max(self.copies(&verdict, folders));
-        for field in &verdict.removes {
+        zone = zone.max(self.copies(&effects, folders));
+        for field in &effects.removes {
             zone = zone.max(self.removal(field, folders));
         }
-        for host in verdict.hosts {
+        for host in effects.hosts {
             if !self.facts.hosts.contains(&host) {
                 self.facts.hosts.push(host);
             }
         }
-        for doubt in verdict.doubts {
+        for doubt in effects.doubts {
             if !matches!(doubt, Doubt::Destructive(_)) {
                 zone = zone.max(Zone::Build);
             }
             self.doubt(doubt);
         }
-        if !verdict.only_prints || self.is_captured {
-            for (field, kind) in &verdict.words {
+        if !effects.only_prints || self.is_captured {
+            for (field, kind) in &words {
                 // A known program that writes a file need not read it.
-                let is_recorded = verdict.reads.contains(field)
-                    || verdict.zone <= Zone::Workspace && verdict.writes.contains(field)
-                    || verdict.folder.as_ref() == Some(field)
+                let is_recorded = effects.reads.contains(field)
+                    || effects.zone <= Zone::Workspace && effects.writes.contains(field)
+                    || effects.folder.as_ref() == Some(field)
                     || *kind == CommandWordKind::Name;
                 if !is_recorded {
                     zone = zone.max(self.mention(field, folders));
                 }
             }
         }
-        self.add_command(verdict.words, zone, call);
-        verdict.inner
+        self.add_command(words, zone, call);
+        effects.inner
     }
 
     /// Records files that a command touches before it enters a folder of its own.
     pub(crate) fn record_outer(&mut self, verdict: &mut CommandVerdict, folders: &Folders) {
-        for field in std::mem::take(&mut verdict.outer_reads) {
-            verdict.raise(self.reads(&field, folders));
+        let mut zone = Zone::Safe;
+        for field in &verdict.outer_reads {
+            zone = zone.max(self.reads(field, folders));
         }
-        for field in std::mem::take(&mut verdict.outer_writes) {
-            verdict.raise(self.writes(&field, folders).0);
+        for field in &verdict.outer_writes {
+            zone = zone.max(self.writes(field, folders).0);
         }
+        verdict.raise(zone);
     }
 
     /// Counts literal words as read if they may name files, and raises the zone of the call.
@@ -144,11 +158,11 @@ impl ScriptWalk<'_> {
     }
 
     /// Records copies in folders by their new names, and links among them for later commands.
-    fn copies(&mut self, verdict: &CommandVerdict, folders: &Folders) -> Zone {
+    fn copies(&mut self, effects: &Effects, folders: &Folders) -> Zone {
         let mut zone = Zone::Safe;
         let sources: Vec<_> =
-            verdict.copied.iter().flat_map(|field| self.touched(field, folders)).collect();
-        for into in &verdict.into {
+            effects.copied.iter().flat_map(|field| self.touched(field, folders)).collect();
+        for into in &effects.into {
             let mut targets = self.touched(into, folders);
             for folder in targets.clone().iter().filter(|path| path.is_dir()) {
                 for source in &sources {
@@ -161,7 +175,7 @@ impl ScriptWalk<'_> {
                 zone = zone.max(Zone::of_write(path, self.workspace));
                 self.facts.writes.push(path.clone());
             }
-            if verdict.links || sources.iter().any(|source| self.may_hold_links(source)) {
+            if effects.links || sources.iter().any(|source| self.may_hold_links(source)) {
                 self.links.extend(targets);
             }
         }
