@@ -9,6 +9,7 @@ pub(crate) mod below;
 pub(crate) mod builtins;
 pub(crate) mod command_verdict;
 pub(crate) mod copies;
+pub(crate) mod disk;
 pub(crate) mod expand;
 pub(crate) mod find;
 pub(crate) mod folders;

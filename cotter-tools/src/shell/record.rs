@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use cotter::{
     Workspace,
     builtin::is_protected,
-    fs::{paths, workspace::is_harmless_device},
+    fs::workspace::is_harmless_device,
     permission::{
         Zone,
         facts::{CommandWord, CommandWordKind, Doubt, SimpleCommand},
@@ -23,9 +23,6 @@ use crate::shell::{
     walk::{Call, ScriptWalk},
     wrappers::WrappedCommand,
 };
-
-/// The most names of a copied folder that are looked at.
-const MAX_NAMES: usize = 1500;
 
 impl ScriptWalk<'_> {
     /// Records what a command touches. Returns the commands it runs.
@@ -129,11 +126,14 @@ impl ScriptWalk<'_> {
         zone
     }
 
-    fn may_be_file(&self, name: &str, folder: &Workspace) -> bool {
-        let path = without_dots(&folder.cwd().join(name));
-        is_secret(&path)
-            || self.workspace.is_closed(&path)
-            || self.workspace.is_readable(&path) && path.symlink_metadata().is_ok()
+    fn may_be_file(&mut self, name: &str, folder: &Workspace) -> bool {
+        let workspace = self.workspace;
+        self.disk.may_be_file(name, folder, || {
+            let path = without_dots(&folder.cwd().join(name));
+            is_secret(&path)
+                || workspace.is_closed(&path)
+                || workspace.is_readable(&path) && path.symlink_metadata().is_ok()
+        })
     }
 
     /// A file from a repository's history. Its path there is the path it has outside; git shows no
@@ -167,7 +167,8 @@ impl ScriptWalk<'_> {
             for folder in targets.clone().iter().filter(|path| path.is_dir()) {
                 for source in &sources {
                     targets.extend(source.file_name().map(|name| folder.join(name)));
-                    let within = names_in(source).into_iter().map(|name| folder.join(name));
+                    let names = self.disk.names_in(source);
+                    let within = names.iter().map(|name| folder.join(name));
                     targets.extend(within.filter(|path| is_protected(path, self.workspace)));
                 }
             }
@@ -184,21 +185,33 @@ impl ScriptWalk<'_> {
 
     /// True if a link may be at a path, or below it.
     fn may_hold_links(&mut self, path: &Path) -> bool {
+        if let Some(found) = self.disk.links.get(path) {
+            return *found;
+        }
+        let found = self.find_links(path);
+        if let Some(found) = found {
+            self.disk.links.insert(path.to_owned(), found);
+        }
+        // What is missing is created before it is copied.
+        found.unwrap_or(!self.links.is_empty())
+    }
+
+    /// Looks for links at a path and below it. `None`: something is missing.
+    fn find_links(&mut self, path: &Path) -> Option<bool> {
         let mut left = vec![path.to_owned()];
         while let Some(entries_left) = self.entries_left.checked_sub(1) {
             self.entries_left = entries_left;
-            let Some(path) = left.pop() else { return false };
+            let Some(path) = left.pop() else { return Some(false) };
             match path.symlink_metadata() {
-                Ok(metadata) if metadata.is_symlink() => return true,
+                Ok(metadata) if metadata.is_symlink() => return Some(true),
                 Ok(metadata) if metadata.is_dir() => {
                     left.extend(path.read_dir().into_iter().flatten().flatten().map(|e| e.path()));
                 }
                 Ok(_) => {}
-                // It is created before it is copied.
-                Err(_) => return !self.links.is_empty(),
+                Err(_) => return None,
             }
         }
-        true
+        Some(true)
     }
 
     /// Adds one command to the facts.
@@ -352,12 +365,12 @@ impl ScriptWalk<'_> {
                 let stem = text[..text.find(['*', '?', '[']).unwrap_or(text.len())].to_owned();
                 let folder = &stem[..stem.rfind('/').map_or(0, |at| at + 1)];
                 let written = if field.is_known() { text } else { folder };
-                found.extend(paths::touched_paths(
-                    if written.is_empty() { "." } else { written },
-                    workspace,
-                ));
+                let written = if written.is_empty() { "." } else { written };
+                found.extend_from_slice(&self.disk.touched(written, workspace));
             }
-            found.extend(names.iter().flat_map(|name| paths::touched_paths(name, workspace)));
+            for name in &names {
+                found.extend_from_slice(&self.disk.touched(name, workspace));
+            }
         }
         found
     }
@@ -412,12 +425,6 @@ fn without_dots(path: &Path) -> PathBuf {
         }
     }
     result
-}
-
-/// The names in a folder; empty for a file.
-fn names_in(path: &Path) -> Vec<std::ffi::OsString> {
-    let within = path.read_dir().into_iter().flatten().flatten().take(MAX_NAMES);
-    within.map(|entry| entry.file_name()).collect()
 }
 
 /// The parts of a word that could name a file: the whole word unless it is an option, the value of a short

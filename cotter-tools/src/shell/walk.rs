@@ -21,6 +21,7 @@ use cotter::{
 
 use crate::shell::{
     below::{self, RecursiveRead},
+    disk::DiskMemo,
     expand::{self, Field, KnownVariables},
     folders::Folders,
     judge::{plain_words, verdict_of},
@@ -73,6 +74,7 @@ pub(crate) struct ScriptWalk<'a> {
     pub(crate) links: HashSet<PathBuf>,
     /// Folders that were checked, with the way in which they are read.
     checked_folders: HashSet<(PathBuf, RecursiveRead)>,
+    pub(crate) disk: DiskMemo,
     /// True if a command may run more than once, or at the same time as another.
     pub(crate) repeats: bool,
 }
@@ -133,6 +135,7 @@ impl<'a> ScriptWalk<'a> {
             outputs: vec![],
             links,
             checked_folders: HashSet::new(),
+            disk: DiskMemo::default(),
             repeats: false,
         }
     }
