@@ -8,6 +8,8 @@
 pub(crate) mod below;
 pub(crate) mod builtins;
 pub(crate) mod command_verdict;
+pub(crate) mod copies;
+pub(crate) mod disk;
 pub(crate) mod expand;
 #[cfg(feature = "faults")]
 pub mod faults;
@@ -19,6 +21,7 @@ pub(crate) mod git;
 pub(crate) mod glob;
 pub(crate) mod hosts;
 pub(crate) mod index;
+pub(crate) mod judge;
 pub(crate) mod names;
 pub(crate) mod options;
 pub(crate) mod parse;

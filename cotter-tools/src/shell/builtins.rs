@@ -3,10 +3,11 @@
 use cotter::permission::{Zone, facts::CommandWordKind};
 
 use crate::shell::{
-    command_verdict::{CommandVerdict, plain_words},
+    command_verdict::CommandVerdict,
     expand::{self, Field},
     faults,
     folders::Folders,
+    judge::plain_words,
     names,
     tree::{Assign, ShellWord, Value},
     walk::{Call, ScriptWalk},
@@ -76,7 +77,7 @@ impl ScriptWalk<'_> {
         let is_back = |target: &Field| target.text == "-" || target.text.starts_with('+');
         let target = target.or(home).filter(|target| target.is_known() && !is_back(target));
         match &target {
-            Some(target) => verdict.reads.push(target.clone()),
+            Some(target) => verdict.add_reads([target.clone()]),
             None => verdict.unknown("the folder that `cd` enters is only known when it runs"),
         }
         self.record(verdict, folders, call);
@@ -198,9 +199,8 @@ impl ScriptWalk<'_> {
 
     /// `printf -v` assigns to the variable it names.
     fn printf(fields: &[Field]) -> CommandVerdict {
-        let mut verdict = CommandVerdict::new(Zone::Safe);
+        let mut verdict = CommandVerdict::printer();
         verdict.words = plain_words(fields);
-        verdict.only_prints = true;
         let first = fields.get(1);
         let assigns =
             first.is_some_and(|field| field.text.starts_with("-v") || field.may_be_option());
@@ -239,11 +239,11 @@ impl ScriptWalk<'_> {
                     .unclear(format!("`{}` may be evaluated by `{}`", field.text, fields[0].text));
             }
             if is_file_test(&field.text) && !is_comparison(text(at + 1)) {
-                verdict.reads.extend(inner.get(at + 1).filter(|file| !file.is_open()).cloned());
+                verdict.add_reads(inner.get(at + 1).filter(|file| !file.is_open()).cloned());
             }
             if matches!(field.text.as_str(), "-nt" | "-ot" | "-ef") && at > 0 {
                 let sides = [inner.get(at - 1), inner.get(at + 1)].into_iter().flatten();
-                verdict.reads.extend(sides.filter(|file| !file.is_open()).cloned());
+                verdict.add_reads(sides.filter(|file| !file.is_open()).cloned());
             }
         }
         self.record(verdict, folders, call);

@@ -3,9 +3,7 @@
 use cotter::permission::{Zone, facts::CommandWordKind};
 
 use crate::shell::{
-    below::RecursiveRead,
-    command_verdict::{CommandVerdict, plain_words},
-    expand::Field,
+    below::RecursiveRead, command_verdict::CommandVerdict, expand::Field, judge::plain_words,
     wrappers::WrappedCommand,
 };
 
@@ -86,7 +84,7 @@ pub(crate) fn verdict_of(fields: &[Field]) -> CommandVerdict {
     if starts.is_empty() {
         starts.push(Field::known("."));
     }
-    verdict.reads.clone_from(&starts);
+    verdict.add_reads(starts.iter().cloned());
     let mut at = paths + 1;
     while let Some(field) = fields.get(at) {
         let text = field.text.as_str();
@@ -101,8 +99,8 @@ pub(crate) fn verdict_of(fields: &[Field]) -> CommandVerdict {
             (None, "-delete") => {
                 verdict.words[at].1 = CommandWordKind::UnknownOption;
                 verdict.raise(Zone::Workspace);
-                verdict.writes.extend(starts.iter().cloned());
-                verdict.removes.extend(starts.iter().cloned());
+                verdict.add_writes(starts.iter().cloned());
+                verdict.add_removes(starts.iter().cloned());
                 verdict.destroys("`find … -delete` deletes what it finds");
                 1
             }
@@ -112,12 +110,12 @@ pub(crate) fn verdict_of(fields: &[Field]) -> CommandVerdict {
             (None, "-fprint" | "-fprint0" | "-fls" | "-fprintf") => {
                 verdict.words[at].1 = CommandWordKind::UnknownOption;
                 verdict.raise(Zone::Workspace);
-                verdict.writes.extend(fields.get(at + 1).cloned());
+                verdict.add_writes(fields.get(at + 1).cloned());
                 if text == "-fprintf" { 3 } else { 2 }
             }
             (None, "-newer" | "-anewer" | "-cnewer" | "-samefile") => {
                 verdict.words[at].1 = CommandWordKind::Option;
-                verdict.reads.extend(fields.get(at + 1).cloned());
+                verdict.add_reads(fields.get(at + 1).cloned());
                 2
             }
             _ => {
@@ -189,8 +187,7 @@ fn add_exec(verdict: &mut CommandVerdict, fields: &[Field], at: usize, starts: &
     let acts_on_links = ["rm", "unlink", "rmdir", "mv", "ls", "stat", "readlink", "echo", "printf"];
     let follows_links = !only_files
         && rest.first().is_some_and(|name| !acts_on_links.contains(&name.text.as_str()));
-    verdict.recursive_read =
-        Some(RecursiveRead { follows_links, names, ..RecursiveRead::default() });
+    verdict.read_recursively(RecursiveRead { follows_links, names, ..RecursiveRead::default() });
     for start in starts {
         // The found paths are a search folder or below one.
         let command: Vec<_> = rest[..end]
@@ -204,9 +201,9 @@ fn add_exec(verdict: &mut CommandVerdict, fields: &[Field], at: usize, starts: &
             verdict.unclear("`find -exec` has no command");
         } else if fields[at].text.contains("dir") || !start.is_known() {
             verdict.unclear("`find` runs a command in folders it finds");
-            verdict.inner.push(WrappedCommand::Program(command));
+            verdict.run(WrappedCommand::Program(command));
         } else {
-            verdict.inner.push(WrappedCommand::Program(command));
+            verdict.run(WrappedCommand::Program(command));
         }
     }
     end + 2

@@ -11,12 +11,12 @@ use crate::shell::{
 /// The effects of options and operands together.
 pub(crate) fn refine(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
     if SHOW_COMMANDS.contains(&name) {
-        verdict.history_reads.extend(given.operands.iter().filter_map(path_in_revision));
+        verdict.add_history_reads(given.operands.iter().filter_map(path_in_revision));
     }
     let named = given.before_dashes.is_some_and(|before| given.operands.len() > before);
     if name == "git grep" && !named {
         // A word may be a pattern or a file: without `--` the whole folder may be meant.
-        verdict.reads.push(Field::known("."));
+        verdict.add_reads([Field::known(".")]);
     }
     match name {
         "git push" => push(given, verdict),
@@ -103,83 +103,29 @@ fn remote(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
     } else if text.contains([':', '@']) || !address.is_known() {
         verdict.add_address(address);
     } else if text.starts_with(['/', '.']) || name == "git clone" {
-        verdict.hosts.clear();
-        verdict.reads.push(address.clone());
+        verdict.add_reads([address.clone()]);
     }
     if name == "git clone" {
         let from = text.trim_end_matches('/').rsplit(['/', ':']).next().unwrap_or_default();
         let named = Field::known(from.trim_end_matches(".git"));
-        verdict.writes.push(given.operands.get(1).cloned().unwrap_or(named));
+        verdict.add_writes([given.operands.get(1).cloned().unwrap_or(named)]);
     }
 }
 
 fn branch(given: &ParsedOptions, verdict: &mut CommandVerdict) {
-    let changes = given.has(&[
-        "d",
-        "delete",
-        "D",
-        "m",
-        "move",
-        "M",
-        "c",
-        "C",
-        "copy",
-        "f",
-        "force",
-        "u",
-        "set-upstream-to",
-        "unset-upstream",
-        "edit-description",
-    ]);
-    let lists = given.has(&[
-        "l",
-        "list",
-        "a",
-        "all",
-        "r",
-        "remotes",
-        "contains",
-        "no-contains",
-        "merged",
-        "no-merged",
-        "points-at",
-        "show-current",
-        "sort",
-        "format",
-    ]);
     if given.has(&["D", "M", "C", "f", "force"]) {
         verdict.destroys("`git branch` takes a name from commits that only it has");
-    }
-    if changes || !given.operands.is_empty() && !lists {
-        verdict.only(given, Zone::Workspace);
     }
 }
 
 fn tag(given: &ParsedOptions, verdict: &mut CommandVerdict) {
-    let lists = given.has(&[
-        "l",
-        "list",
-        "n",
-        "contains",
-        "no-contains",
-        "merged",
-        "no-merged",
-        "points-at",
-    ]);
-    if given.has(&["d", "delete", "f", "force"]) || !given.operands.is_empty() && !lists {
-        verdict.only(given, Zone::Workspace);
-    }
     if given.has(&["s", "sign", "v", "verify"]) {
         verdict.raise(Zone::Build);
     }
 }
 
 fn clean(given: &ParsedOptions, verdict: &mut CommandVerdict) {
-    let forced = given.has(&["f", "force"]);
-    if given.has(&["n", "dry-run"]) {
-        verdict.reads.append(&mut verdict.writes);
-        verdict.only(given, Zone::Safe);
-    } else if forced {
+    if given.has(&["f", "force"]) && !given.has(&["n", "dry-run"]) {
         verdict.destroys("`git clean -f` deletes files git does not know");
     }
 }
@@ -194,11 +140,11 @@ fn settings(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
                 || given.unknown.is_some() =>
         {
             verdict.raise(Zone::Build);
-            verdict.writes.push(Field::known(".git/config"));
+            verdict.add_writes([Field::known(".git/config")]);
         }
-        "git remote" if operands > 0 => verdict.writes.push(Field::known(".git/config")),
+        "git remote" if operands > 0 => verdict.add_writes([Field::known(".git/config")]),
         "git symbolic-ref" if operands > 1 => verdict.raise(Zone::Workspace),
-        "git init" if operands == 0 => verdict.writes.push(Field::known(".")),
+        "git init" if operands == 0 => verdict.add_writes([Field::known(".")]),
         "git stash" if operands > 0 => verdict.raise(Zone::Build),
         _ => {}
     }

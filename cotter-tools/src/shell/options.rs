@@ -192,6 +192,12 @@ impl ParsedOptions {
             .filter_map(|(_, value)| value.as_ref())
     }
 
+    /// The operands without the pattern or program that comes first, unless an option gives it.
+    pub(crate) fn operands_after_text(&self) -> impl Iterator<Item = &Field> {
+        let scripted = self.has(&["e", "f", "regexp", "file", "expression", "files"]);
+        self.operands.iter().filter(|field| field.text != "-").skip(usize::from(!scripted))
+    }
+
     /// Parses one word that begins with a dash. Returns an option that still needs a value.
     fn option(&mut self, row: &ProgramRow, field: &Field) -> Option<(String, OptionArity)> {
         let text = field.text.as_str();

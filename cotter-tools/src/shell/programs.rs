@@ -3,18 +3,22 @@
 use cotter::{builtin::PROTECTED, permission::Zone};
 
 use crate::shell::{
-    below::RecursiveRead, command_verdict::CommandVerdict, expand::Field, git,
-    options::ParsedOptions, sed, table::ProgramRow, wrappers::WrappedCommand,
+    below::RecursiveRead,
+    command_verdict::CommandVerdict,
+    copies::folder_of,
+    expand::Field,
+    git,
+    options::ParsedOptions,
+    sed,
+    table::{OperandKind, ProgramRow},
+    wrappers::WrappedCommand,
 };
 
 /// The name of our own program.
 pub(crate) const OWN_NAME: &str = "cotter";
 
 /// Our own program: it can answer questions and grant trust, so an agent may only read through it.
-pub(crate) fn own_program(name: &str, fields: &[Field], verdict: &mut CommandVerdict) {
-    if name != OWN_NAME {
-        return;
-    }
+pub(crate) fn own_program(fields: &[Field], verdict: &mut CommandVerdict) {
     // A word known only at run time is not a read-only command.
     let words: Vec<_> = fields[1..].iter().map(|field| field.literal().unwrap_or("-?")).collect();
     let only_reads = match words.as_slice() {
@@ -31,11 +35,13 @@ pub(crate) fn own_program(name: &str, fields: &[Field], verdict: &mut CommandVer
         }
         _ => false,
     };
-    verdict.zone = if only_reads { Zone::Safe } else { Zone::Never };
+    if !only_reads {
+        verdict.raise(Zone::Never);
+    }
     // A check reads the file and prints parts of it.
     if let [_, "check", ..] = words.as_slice() {
         let operands = fields.iter().skip(3).filter(|field| field.literal() != Some("--json"));
-        verdict.reads.extend(operands.cloned());
+        verdict.add_reads(operands.cloned());
     }
 }
 
@@ -44,11 +50,13 @@ pub(crate) fn global(name: &str, given: &ParsedOptions, verdict: &mut CommandVer
     if name != "git" {
         return;
     }
-    verdict.folder = given.values(&["C"]).last().cloned();
+    if let Some(folder) = given.values(&["C"]).last() {
+        verdict.enter(folder.clone());
+    }
     if given.values(&["C"]).count() > 1 {
         verdict.unclear("each `-C` of `git` is relative to the one before");
     }
-    verdict.reads.extend(given.values(&["git-dir", "work-tree", "exec-path"]).cloned());
+    verdict.add_reads(given.values(&["git-dir", "work-tree", "exec-path"]).cloned());
     let harmless = [
         "user.name=",
         "user.email=",
@@ -91,10 +99,74 @@ pub(crate) fn dashed(name: &str, fields: &[Field]) -> Option<Vec<Field>> {
     Some(dashed)
 }
 
+/// The zone and the operands of a command with these options, before any rule adds to them.
+pub(crate) fn mode(row: &ProgramRow, given: &ParsedOptions) -> (Zone, OperandKind) {
+    let has_operands = !given.operands.is_empty();
+    match row.name {
+        "gzip" | "gunzip" if given.has(&["c", "stdout", "to-stdout", "l", "list", "t", "test"]) => {
+            (Zone::Safe, OperandKind::Reads)
+        }
+        "git clean" if given.has(&["n", "dry-run"]) => (Zone::Safe, OperandKind::Reads),
+        "install" if given.has(&["d", "directory"]) => (row.zone, OperandKind::Writes),
+        "tee" if !has_operands => (Zone::Safe, row.takes),
+        "unzip" if given.has(&["l", "v", "t", "p"]) => (Zone::Safe, row.takes),
+        "tar" if tar_mode(given) == (false, true, false) => (Zone::Safe, row.takes),
+        "sed" if given.has(&["i", "in-place"]) => (Zone::Workspace, row.takes),
+        "git branch" if given.has(&BRANCH_CHANGES) || has_operands && !given.has(&BRANCH_LISTS) => {
+            (Zone::Workspace, row.takes)
+        }
+        "git tag" if given.has(&TAG_CHANGES) || has_operands && !given.has(&TAG_LISTS) => {
+            (Zone::Workspace, row.takes)
+        }
+        _ => (row.zone, row.takes),
+    }
+}
+
+const BRANCH_CHANGES: [&str; 15] = [
+    "d",
+    "delete",
+    "D",
+    "m",
+    "move",
+    "M",
+    "c",
+    "C",
+    "copy",
+    "f",
+    "force",
+    "u",
+    "set-upstream-to",
+    "unset-upstream",
+    "edit-description",
+];
+
+const BRANCH_LISTS: [&str; 14] = [
+    "l",
+    "list",
+    "a",
+    "all",
+    "r",
+    "remotes",
+    "contains",
+    "no-contains",
+    "merged",
+    "no-merged",
+    "points-at",
+    "show-current",
+    "sort",
+    "format",
+];
+
+const TAG_CHANGES: [&str; 4] = ["d", "delete", "f", "force"];
+
+const TAG_LISTS: [&str; 8] =
+    ["l", "list", "n", "contains", "no-contains", "merged", "no-merged", "points-at"];
+
 /// The effects of options and operands together.
 pub(crate) fn refine(row: &ProgramRow, given: &ParsedOptions, verdict: &mut CommandVerdict) {
-    verdict.recursive_read = recursive_read(row.name, given);
-    backups(row.name, given, verdict);
+    if let Some(read) = recursive_read(row.name, given) {
+        verdict.read_recursively(read);
+    }
     match row.name.split_once(' ').map_or(row.name, |(name, _)| name) {
         "git" => git::refine(row.name, given, verdict),
         "curl" | "wget" => {
@@ -108,26 +180,11 @@ pub(crate) fn refine(row: &ProgramRow, given: &ParsedOptions, verdict: &mut Comm
         "psql" | "mysql" | "sqlite3" | "mongosh" | "mongo" | "redis-cli" => {
             database(given, verdict)
         }
-        "rm" | "rmdir" | "unlink" | "shred" | "truncate" | "mv" | "chmod" | "chown" | "chgrp"
-        | "dd" | "rsync" | "tar" | "gzip" | "gunzip" | "xz" | "unxz" | "split" | "install" => {
-            files(row.name, given, verdict)
+        "rm" | "rmdir" | "unlink" | "shred" | "truncate" | "chmod" | "chown" | "chgrp" | "dd"
+        | "rsync" | "tar" | "gzip" | "gunzip" | "xz" | "unxz" | "split" => {
+            files(row, given, verdict)
         }
         _ => others(row.name, given, verdict),
-    }
-}
-
-/// `cp -b` and similar commands keep what they write over, under a name of their own.
-fn backups(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
-    if !matches!(name, "cp" | "mv" | "ln" | "install")
-        || !given.has(&["b", "backup", "S", "suffix"])
-    {
-        return;
-    }
-    for target in verdict.into.clone() {
-        let folder = target.literal().map(|text| text.rsplit_once('/').map_or(".", |(at, _)| at));
-        verdict.writes.extend(folder.map(Field::known));
-        // Copies into a folder have their backups there.
-        verdict.writes.push(target);
     }
 }
 
@@ -188,11 +245,11 @@ fn web(given: &ParsedOptions, verdict: &mut CommandVerdict) {
             before.is_empty() || before.ends_with('=') || given.has(&["data-urlencode"])
         });
         if let Some((before, _)) = file {
-            verdict.reads.extend(value.without(&format!("{before}@")));
+            verdict.add_reads(value.without(&format!("{before}@")));
         }
     }
     if given.has(&["post-file", "body-file"]) {
-        verdict.reads.extend(given.values(&["post-file", "body-file"]).cloned());
+        verdict.add_reads(given.values(&["post-file", "body-file"]).cloned());
     }
     given.values(&["url", "x", "proxy"]).for_each(|address| verdict.add_address(address));
     if given.has(&[
@@ -213,7 +270,7 @@ fn web(given: &ParsedOptions, verdict: &mut CommandVerdict) {
         verdict.raise(Zone::External);
     }
     if given.has(&["O", "remote-name", "output-dir"]) {
-        verdict.writes.push(Field::known("."));
+        verdict.add_writes([Field::known(".")]);
     }
 }
 
@@ -240,7 +297,7 @@ fn downloads(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
         {
             verdict.unclear("the name of a file is made of its address");
         }
-        verdict.writes.push(Field::known(format!("{folder}/{file}")));
+        verdict.add_writes([Field::known(format!("{folder}/{file}"))]);
     }
 }
 
@@ -290,31 +347,28 @@ fn database(given: &ParsedOptions, verdict: &mut CommandVerdict) {
     }
 }
 
-fn files(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
+fn files(row: &ProgramRow, given: &ParsedOptions, verdict: &mut CommandVerdict) {
+    let name = row.name;
     let recursive = given.has(&["r", "R", "recursive"]);
     let shown =
         || given.operands.iter().map(|field| field.text.as_str()).collect::<Vec<_>>().join(" ");
     match name {
         "rm" if recursive => {
-            verdict.removes = verdict.writes.clone();
+            verdict.add_removes(given.operands.iter().cloned());
             verdict.destroys(format!("`rm -r {}` deletes a folder with all it holds", shown()));
         }
         "rm" | "unlink" => {
-            verdict.removes = verdict.writes.clone();
+            verdict.add_removes(given.operands.iter().cloned());
             verdict.destroys(format!("`{name} {}` deletes a file", shown()));
         }
-        "rmdir" => verdict.removes = verdict.writes.clone(),
+        "rmdir" => verdict.add_removes(given.operands.iter().cloned()),
         "shred" | "truncate" => {
             verdict.destroys(format!("`{name} {}` deletes what files hold", shown()))
         }
-        "mv" => {
-            verdict.removes = verdict.reads.clone();
-            verdict.writes.append(&mut verdict.reads.clone());
-        }
         "chmod" | "chown" | "chgrp" => {
-            verdict.writes.append(&mut verdict.reads);
+            verdict.add_writes(given.operands_after_text().cloned());
             if recursive {
-                verdict.removes = verdict.writes.clone();
+                verdict.add_removes(given.operands_after_text().cloned());
             }
             let keeps = given.operands.first().is_some_and(keeps_access);
             if recursive && (!keeps || name == "chown") {
@@ -325,17 +379,9 @@ fn files(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
         "dd" => dd(given, verdict),
         "rsync" => rsync(given, verdict),
         "tar" => tar(given, verdict),
-        "gzip" | "gunzip" if given.has(&["c", "stdout", "to-stdout", "l", "list", "t", "test"]) => {
-            verdict.reads.append(&mut verdict.writes);
-            verdict.only(given, Zone::Safe);
-        }
+        "gzip" | "gunzip" if mode(row, given).0 == Zone::Safe => {}
         "gzip" | "gunzip" | "xz" | "unxz" => packed(name, given, verdict),
         "split" => split(given, verdict),
-        "install" if given.has(&["d", "directory"]) => {
-            verdict.writes = given.operands.clone();
-            verdict.reads.clear();
-        }
-        "install" if given.operands.len() == 1 => verdict.writes.push(Field::known(".")),
         _ => {}
     }
 }
@@ -362,8 +408,8 @@ fn packed(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
         match operand.literal() {
             Some(text) => {
                 let stem = text.rsplit_once('.').map(|(stem, _)| stem.to_owned());
-                verdict.writes.extend(stem.map(Field::known));
-                verdict.writes.push(Field::known(format!("{text}{suffix}")));
+                verdict.add_writes(stem.map(Field::known));
+                verdict.add_writes([Field::known(format!("{text}{suffix}"))]);
             }
             None => verdict.unclear(format!("what `{}` becomes is not known", operand.text)),
         }
@@ -373,7 +419,7 @@ fn packed(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
 /// The parts have a prefix as name, with letters or digits behind it.
 fn split(given: &ParsedOptions, verdict: &mut CommandVerdict) {
     let begin = given.operands.get(1).map_or("x", |field| field.text.as_str());
-    verdict.writes.push(Field::known(begin.rsplit_once('/').map_or(".", |(folder, _)| folder)));
+    verdict.add_writes([Field::known(folder_of(begin))]);
     let name = begin.rsplit('/').next().unwrap_or_default();
     let may_be =
         |path: &&str| path.len() > name.len() && path[..name.len()].eq_ignore_ascii_case(name);
@@ -385,8 +431,8 @@ fn split(given: &ParsedOptions, verdict: &mut CommandVerdict) {
 
 fn dd(given: &ParsedOptions, verdict: &mut CommandVerdict) {
     for operand in &given.operands {
-        verdict.reads.extend(operand.without("if="));
-        verdict.writes.extend(operand.without("of="));
+        verdict.add_reads(operand.without("if="));
+        verdict.add_writes(operand.without("of="));
         if !operand.text.contains('=') {
             verdict.unclear(format!("`{}` is not an operand of `dd`", operand.text));
         }
@@ -396,14 +442,14 @@ fn dd(given: &ParsedOptions, verdict: &mut CommandVerdict) {
     }
 }
 
+/// True if `rsync` reads a word as a path on another machine.
+pub(crate) fn is_remote(field: &Field) -> bool {
+    field.text.starts_with("rsync://")
+        || field.text.split('/').next().is_some_and(|head| head.contains(':'))
+}
+
 fn rsync(given: &ParsedOptions, verdict: &mut CommandVerdict) {
-    let is_remote = |field: &&Field| {
-        field.text.starts_with("rsync://")
-            || field.text.split('/').next().is_some_and(|head| head.contains(':'))
-    };
-    if let Some(remote) = given.operands.iter().find(is_remote) {
-        verdict.reads.retain(|field| !is_remote(&field));
-        verdict.writes.retain(|field| !is_remote(&field));
+    if let Some(remote) = given.operands.iter().find(|field| is_remote(field)) {
         verdict.raise(Zone::External);
         verdict.add_address(remote);
     }
@@ -412,13 +458,18 @@ fn rsync(given: &ParsedOptions, verdict: &mut CommandVerdict) {
     }
 }
 
+/// Whether `tar` makes, lists and unpacks an archive.
+fn tar_mode(given: &ParsedOptions) -> (bool, bool, bool) {
+    let makes = given.has(&["c", "create", "r", "append", "u", "update"]);
+    (makes, given.has(&["t", "list"]), given.has(&["x", "extract", "get"]))
+}
+
 fn tar(given: &ParsedOptions, verdict: &mut CommandVerdict) {
     let archive: Vec<_> =
         given.values(&["f", "file"]).filter(|field| field.text != "-").cloned().collect();
-    let makes = given.has(&["c", "create", "r", "append", "u", "update"]);
-    let lists = given.has(&["t", "list"]);
-    let unpacks = given.has(&["x", "extract", "get"]);
-    verdict.folder = given.values(&["C", "directory"]).next().cloned();
+    if let Some(folder) = given.values(&["C", "directory"]).next() {
+        verdict.enter(folder.clone());
+    }
     if given.values(&["C", "directory"]).count() > 1 {
         verdict.unclear("each `-C` of `tar` is relative to the one before");
     }
@@ -426,18 +477,17 @@ fn tar(given: &ParsedOptions, verdict: &mut CommandVerdict) {
         verdict.raise(Zone::External);
         verdict.unclear("`tar` reads the text before a `:` as a host");
     }
-    match (makes, lists, unpacks) {
+    match tar_mode(given) {
         (true, false, false) => {
-            verdict.outer_writes.extend(archive);
-            verdict.reads.extend(given.operands.iter().cloned());
+            verdict.add_outer_writes(archive);
+            verdict.add_reads(given.operands.iter().cloned());
         }
         (false, true, false) => {
-            verdict.outer_reads.extend(archive);
-            verdict.only(given, Zone::Safe);
+            verdict.add_outer_reads(archive);
         }
         (false, false, true) => {
-            verdict.outer_reads.extend(archive);
-            verdict.writes.push(Field::known("."));
+            verdict.add_outer_reads(archive);
+            verdict.add_writes([Field::known(".")]);
             // The content of an archive is unknown: it may be a hook.
             verdict.raise(Zone::Build);
         }
@@ -449,7 +499,7 @@ fn copied(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
     let (remote, local): (Vec<_>, Vec<_>) =
         given.operands.iter().partition(|field| field.text.contains(':') || name == "sftp");
     remote.into_iter().for_each(|address| verdict.add_address(address));
-    verdict.reads.extend(local.into_iter().cloned());
+    verdict.add_reads(local.into_iter().cloned());
 }
 
 /// A program that runs a script: without a script it runs its input.
@@ -465,14 +515,14 @@ fn interpreter(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) 
     let runs_no_input =
         given.has(&["m", "V", "v", "version", "test", "help", "h"]) || given.unknown.is_some();
     if script.is_none() && !runs_no_input {
-        verdict.inner.push(WrappedCommand::Input { shell: name.to_owned() });
+        verdict.run(WrappedCommand::Input { shell: name.to_owned() });
     }
 }
 
 /// A `jq` program may read files.
 fn jq(given: &ParsedOptions, verdict: &mut CommandVerdict) {
     if given.has(&["arg", "argjson", "slurpfile", "rawfile", "args", "jsonargs"]) {
-        verdict.reads.extend(given.operands.first().cloned());
+        verdict.add_reads(given.operands.first().cloned());
     }
     if given
         .operands
@@ -495,7 +545,7 @@ fn others(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
         "jq" => jq(given, verdict),
         "man" if given.operands.iter().any(|field| field.text.contains('/')) => {
             verdict.raise(Zone::Build);
-            verdict.reads.extend(given.operands.iter().cloned());
+            verdict.add_reads(given.operands.iter().cloned());
         }
         "ps" if shows_environments(given) => verdict.raise(Zone::Machine),
         "crontab" if given.has(&["r"]) => verdict.destroys("`crontab -r` deletes every entry"),
@@ -503,16 +553,12 @@ fn others(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
         "dig" | "host" | "nslookup" | "ping" | "nc" if first.starts_with(['@', '+']) => {
             verdict.unclear("the server that it asks is unclear")
         }
-        "tee" if given.operands.is_empty() => verdict.only(given, Zone::Safe),
         "zip" => {
-            verdict.writes.truncate(1);
-            verdict.reads.extend(given.operands.iter().skip(1).cloned());
+            let mut operands = given.operands.iter().filter(|field| field.text != "-").cloned();
+            verdict.add_writes(operands.next());
+            verdict.add_reads(given.operands.iter().skip(1).cloned());
         }
         "mktemp" => mktemp(given, verdict),
-        "ln" | "link" | "cp" if given.operands.len() > 1 => linked(name, given, verdict),
-        "cp" | "ln" | "install" if given.operands.len() == 1 => {
-            verdict.writes.push(Field::known("."))
-        }
         "python" | "python3" | "perl" | "ruby" | "node" | "php" => {
             interpreter(name, given, verdict)
         }
@@ -522,13 +568,12 @@ fn others(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
         "unzip" if !given.has(&["l", "v", "t", "p"]) => {
             verdict.raise(Zone::Build);
             if !given.has(&["d"]) {
-                verdict.writes.push(Field::known("."));
+                verdict.add_writes([Field::known(".")]);
             }
         }
         "wait" if given.unknown.is_some() => {
             verdict.unclear("`wait -p` may evaluate what it is given")
         }
-        "unzip" if given.has(&["l", "v", "t", "p"]) => verdict.only(given, Zone::Safe),
         _ => {}
     }
 }
@@ -536,11 +581,11 @@ fn others(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
 /// A name is made from a template, in its folder; without one, in the temp folder.
 fn mktemp(given: &ParsedOptions, verdict: &mut CommandVerdict) {
     let folder_of = |field: &Field| match field.literal() {
-        Some(text) => Field::known(text.rsplit_once('/').map_or(".", |(folder, _)| folder)),
+        Some(text) => Field::known(folder_of(text)),
         None => field.clone(),
     };
-    verdict.writes.extend(given.operands.iter().map(folder_of));
-    verdict.writes.extend(given.values(&["p", "tmpdir"]).cloned());
+    verdict.add_writes(given.operands.iter().map(folder_of));
+    verdict.add_writes(given.values(&["p", "tmpdir"]).cloned());
 }
 
 /// `ps e` prints the environment of every process, with keys.
@@ -550,52 +595,9 @@ fn shows_environments(given: &ParsedOptions) -> bool {
     given.operands.iter().any(letters) || { formats }.any(|format| format.text.contains("env"))
 }
 
-/// A link gives its target another name: writing one writes the other. A symbolic link is relative
-/// to its own folder.
-fn linked(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
-    let symbolic = given.has(&["s", "symbolic", "symbolic-link"]);
-    let hard = name != "cp" && !symbolic || given.has(&["l", "link"]);
-    if hard {
-        verdict.writes.extend(verdict.reads.clone());
-    }
-    if !symbolic || given.has(&["r", "relative"]) && name == "ln" {
-        return;
-    }
-    let folders: Vec<_> = match verdict.into.iter().map(Field::literal).collect::<Option<Vec<_>>>()
-    {
-        Some(into) => into
-            .iter()
-            .flat_map(|into| [*into, into.rsplit_once('/').map_or(".", |(folder, _)| folder)])
-            .map(str::to_owned)
-            .collect(),
-        None => return verdict.unclear("where a link is made is only known when it runs"),
-    };
-    for source in std::mem::take(&mut verdict.reads) {
-        match source.literal() {
-            Some(text) if !text.starts_with('/') => {
-                verdict.reads.extend(folders.iter().map(|f| Field::known(format!("{f}/{text}"))));
-            }
-            _ => verdict.reads.push(source),
-        }
-    }
-    verdict.links = true;
-}
-
 /// True if a word is a pipe, or the name of standard input.
 pub(crate) fn is_pipe(field: &Field) -> bool {
     field.text.starts_with("/dev/fd/")
         || field.text.starts_with("/proc/self/fd/")
         || field.text == "/dev/stdin"
-}
-
-impl CommandVerdict {
-    /// Limits the zone, if every option was known.
-    pub(crate) fn only(&mut self, given: &ParsedOptions, zone: Zone) {
-        let plain = given.unknown.is_none()
-            && self
-                .doubts
-                .iter()
-                .all(|doubt| matches!(doubt, cotter::permission::facts::Doubt::Destructive(_)));
-        self.zone = if plain { zone } else { self.zone.max(zone) };
-    }
 }

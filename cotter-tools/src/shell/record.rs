@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use cotter::{
     Workspace,
     builtin::is_protected,
-    fs::{paths, workspace::is_harmless_device},
+    fs::workspace::is_harmless_device,
     permission::{
         Zone,
         facts::{CommandWord, CommandWordKind, Doubt, SimpleCommand},
@@ -15,7 +15,7 @@ use cotter::{
 
 use crate::shell::{
     below,
-    command_verdict::CommandVerdict,
+    command_verdict::{CommandVerdict, Effects},
     expand::{self, Field, Shape},
     faults,
     folders::Folders,
@@ -25,9 +25,6 @@ use crate::shell::{
     wrappers::WrappedCommand,
 };
 
-/// The most names of a copied folder that are looked at.
-const MAX_NAMES: usize = 1500;
-
 impl ScriptWalk<'_> {
     /// Records what a command touches. Returns the commands it runs.
     pub(crate) fn record(
@@ -36,55 +33,69 @@ impl ScriptWalk<'_> {
         folders: &Folders,
         call: &Call<'_>,
     ) -> Vec<WrappedCommand> {
-        let mut zone = verdict.zone;
-        for field in &verdict.reads {
+        let (words, effects) = verdict.into_parts();
+        self.record_effects(words, effects, folders, call)
+    }
+
+    /// Records the effects of a command with these words. Returns the commands it runs.
+    pub(crate) fn record_effects(
+        &mut self,
+        words: Vec<(Field, CommandWordKind)>,
+        effects: Effects,
+        folders: &Folders,
+        call: &Call<'_>,
+    ) -> Vec<WrappedCommand> {
+        let mut zone = effects.zone;
+        for field in &effects.reads {
             zone = zone.max(self.reads(field, folders));
         }
-        for field in &verdict.history_reads {
+        for field in &effects.history_reads {
             zone = zone.max(self.read_history(field, folders));
         }
-        for field in &verdict.writes {
+        for field in &effects.writes {
             zone = zone.max(self.writes(field, folders).0);
         }
-        zone = zone.max(self.copies(&verdict, folders));
-        for field in &verdict.removes {
+        zone = zone.max(self.copies(&effects, folders));
+        for field in &effects.removes {
             zone = zone.max(self.removal(field, folders));
         }
-        for host in verdict.hosts {
+        for host in effects.hosts {
             if !self.facts.hosts.contains(&host) {
                 self.facts.hosts.push(host);
             }
         }
-        for doubt in verdict.doubts {
+        for doubt in effects.doubts {
             if !matches!(doubt, Doubt::Destructive(_)) {
                 zone = zone.max(Zone::Build);
             }
             self.doubt(doubt);
         }
-        if !verdict.only_prints || self.is_captured {
-            for (field, kind) in &verdict.words {
+        if !effects.only_prints || self.is_captured {
+            for (field, kind) in &words {
                 // A known program that writes a file need not read it.
-                let is_recorded = verdict.reads.contains(field)
-                    || verdict.zone <= Zone::Workspace && verdict.writes.contains(field)
-                    || verdict.folder.as_ref() == Some(field)
+                let is_recorded = effects.reads.contains(field)
+                    || effects.zone <= Zone::Workspace && effects.writes.contains(field)
+                    || effects.folder.as_ref() == Some(field)
                     || *kind == CommandWordKind::Name;
                 if !is_recorded {
                     zone = zone.max(self.mention(field, folders));
                 }
             }
         }
-        self.add_command(verdict.words, zone, call);
-        verdict.inner
+        self.add_command(words, zone, call);
+        effects.inner
     }
 
     /// Records files that a command touches before it enters a folder of its own.
     pub(crate) fn record_outer(&mut self, verdict: &mut CommandVerdict, folders: &Folders) {
-        for field in std::mem::take(&mut verdict.outer_reads) {
-            verdict.raise(self.reads(&field, folders));
+        let mut zone = Zone::Safe;
+        for field in &verdict.outer_reads {
+            zone = zone.max(self.reads(field, folders));
         }
-        for field in std::mem::take(&mut verdict.outer_writes) {
-            verdict.raise(self.writes(&field, folders).0);
+        for field in &verdict.outer_writes {
+            zone = zone.max(self.writes(field, folders).0);
         }
+        verdict.raise(zone);
     }
 
     /// Counts literal words as read if they may name files, and raises the zone of the call.
@@ -126,11 +137,14 @@ impl ScriptWalk<'_> {
         zone
     }
 
-    fn may_be_file(&self, name: &str, folder: &Workspace) -> bool {
-        let path = without_dots(&folder.cwd().join(name));
-        is_secret(&path)
-            || self.workspace.is_closed(&path)
-            || self.workspace.is_readable(&path) && path.symlink_metadata().is_ok()
+    fn may_be_file(&mut self, name: &str, folder: &Workspace) -> bool {
+        let workspace = self.workspace;
+        self.disk.may_be_file(name, folder, || {
+            let path = without_dots(&folder.cwd().join(name));
+            is_secret(&path)
+                || workspace.is_closed(&path)
+                || workspace.is_readable(&path) && path.symlink_metadata().is_ok()
+        })
     }
 
     /// A file from a repository's history. Its path there is the path it has outside; git shows no
@@ -155,16 +169,17 @@ impl ScriptWalk<'_> {
     }
 
     /// Records copies in folders by their new names, and links among them for later commands.
-    fn copies(&mut self, verdict: &CommandVerdict, folders: &Folders) -> Zone {
+    fn copies(&mut self, effects: &Effects, folders: &Folders) -> Zone {
         let mut zone = Zone::Safe;
         let sources: Vec<_> =
-            verdict.copied.iter().flat_map(|field| self.touched(field, folders)).collect();
-        for into in &verdict.into {
+            effects.copied.iter().flat_map(|field| self.touched(field, folders)).collect();
+        for into in &effects.into {
             let mut targets = self.touched(into, folders);
             for folder in targets.clone().iter().filter(|path| path.is_dir()) {
                 for source in &sources {
                     targets.extend(source.file_name().map(|name| folder.join(name)));
-                    let within = names_in(source).into_iter().map(|name| folder.join(name));
+                    let names = self.disk.names_in(source);
+                    let within = names.iter().map(|name| folder.join(name));
                     targets.extend(within.filter(|path| is_protected(path, self.workspace)));
                 }
             }
@@ -172,7 +187,7 @@ impl ScriptWalk<'_> {
                 zone = zone.max(Zone::of_write(path, self.workspace));
                 self.facts.writes.push(path.clone());
             }
-            if verdict.links || sources.iter().any(|source| self.may_hold_links(source)) {
+            if effects.links || sources.iter().any(|source| self.may_hold_links(source)) {
                 self.links.extend(targets);
             }
         }
@@ -181,21 +196,33 @@ impl ScriptWalk<'_> {
 
     /// True if a link may be at a path, or below it.
     fn may_hold_links(&mut self, path: &Path) -> bool {
+        if let Some(found) = self.disk.links.get(path) {
+            return *found;
+        }
+        let found = self.find_links(path);
+        if let Some(found) = found {
+            self.disk.links.insert(path.to_owned(), found);
+        }
+        // What is missing is created before it is copied.
+        found.unwrap_or(!self.links.is_empty())
+    }
+
+    /// Looks for links at a path and below it. `None`: something is missing.
+    fn find_links(&mut self, path: &Path) -> Option<bool> {
         let mut left = vec![path.to_owned()];
         while let Some(entries_left) = self.entries_left.checked_sub(1) {
             self.entries_left = entries_left;
-            let Some(path) = left.pop() else { return false };
+            let Some(path) = left.pop() else { return Some(false) };
             match path.symlink_metadata() {
-                Ok(metadata) if metadata.is_symlink() => return true,
+                Ok(metadata) if metadata.is_symlink() => return Some(true),
                 Ok(metadata) if metadata.is_dir() => {
                     left.extend(path.read_dir().into_iter().flatten().flatten().map(|e| e.path()));
                 }
                 Ok(_) => {}
-                // It is created before it is copied.
-                Err(_) => return !self.links.is_empty(),
+                Err(_) => return None,
             }
         }
-        true
+        Some(true)
     }
 
     /// Adds one command to the facts.
@@ -349,12 +376,12 @@ impl ScriptWalk<'_> {
                 let stem = text[..text.find(['*', '?', '[']).unwrap_or(text.len())].to_owned();
                 let folder = &stem[..stem.rfind('/').map_or(0, |at| at + 1)];
                 let written = if field.is_known() { text } else { folder };
-                found.extend(paths::touched_paths(
-                    if written.is_empty() { "." } else { written },
-                    workspace,
-                ));
+                let written = if written.is_empty() { "." } else { written };
+                found.extend_from_slice(&self.disk.touched(written, workspace));
             }
-            found.extend(names.iter().flat_map(|name| paths::touched_paths(name, workspace)));
+            for name in &names {
+                found.extend_from_slice(&self.disk.touched(name, workspace));
+            }
         }
         found
     }
@@ -409,12 +436,6 @@ fn without_dots(path: &Path) -> PathBuf {
         }
     }
     result
-}
-
-/// The names in a folder; empty for a file.
-fn names_in(path: &Path) -> Vec<std::ffi::OsString> {
-    let within = path.read_dir().into_iter().flatten().flatten().take(MAX_NAMES);
-    within.map(|entry| entry.file_name()).collect()
 }
 
 /// The parts of a word that could name a file: the whole word unless it is an option, the value of a short

@@ -28,18 +28,16 @@ pub(crate) fn refine(given: &ParsedOptions, verdict: &mut CommandVerdict) {
     {
         verdict.unclear("the script of `sed` may write files or run commands");
     }
-    verdict.zone = match (plain && !unknown && verdict.doubts.is_empty(), in_place) {
-        (true, true) => Zone::Workspace,
-        (true, false) => Zone::Safe,
-        (false, _) => verdict.zone.max(Zone::Build),
-    };
-    if in_place {
-        verdict.reads.clear();
-        verdict.writes.extend(operands.iter().cloned());
-        let suffixes = given.values(&["i", "in-place"]).filter_map(Field::literal);
-        for suffix in suffixes.filter(|suffix| !suffix.is_empty()) {
-            verdict.writes.extend(operands.iter().map(|file| file.with_suffix(suffix)));
-        }
+    if !plain || unknown {
+        verdict.raise(Zone::Build);
+    }
+    if !in_place {
+        return verdict.add_reads(operands.iter().filter(|field| field.text != "-").cloned());
+    }
+    verdict.add_writes(operands.iter().cloned());
+    let suffixes = given.values(&["i", "in-place"]).filter_map(Field::literal);
+    for suffix in suffixes.filter(|suffix| !suffix.is_empty()) {
+        verdict.add_writes(operands.iter().map(|file| file.with_suffix(suffix)));
     }
 }
 

@@ -20,7 +20,9 @@
 
 use cotter::permission::Zone::{self, Build, External, Machine, Network, Never, Safe, Workspace};
 
-use OperandKind::{Copies, Hosts, Maybe, Nothing, Reads, Sub, Text, TextThenReads, Writes};
+use OperandKind::{
+    Copies, Hosts, Maybe, Nothing, Reads, Special, Sub, Text, TextThenReads, Writes,
+};
 
 /// How a command's operands are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +43,8 @@ pub(crate) enum OperandKind {
     Copies,
     /// Addresses.
     Hosts,
+    /// Words that the rules of the program itself read.
+    Special,
     /// The first is a subcommand. Without one, the command reaches this zone.
     Sub(Zone),
 }
@@ -87,6 +91,13 @@ const fn one_dash(
     long: &'static str,
 ) -> ProgramRow {
     ProgramRow { name, zone, takes, short: "", long, plain: false, long_with_one_dash: true }
+}
+
+impl ProgramRow {
+    /// True if the command only prints its words.
+    pub(crate) fn only_prints(&self) -> bool {
+        self.plain && self.takes == Text
+    }
 }
 
 /// The row of that name.
@@ -160,9 +171,9 @@ static TABLE: &[ProgramRow] = &[
     row("cargo yank", External, Text, "", ""),
     plain("cat", Safe, Reads, "AbeEnstTuv", "number number-nonblank show-all show-ends show-nonprinting show-tabs squeeze-blank help version"),
     row("chflags", Workspace, Writes, "", ""),
-    row("chgrp", Workspace, TextThenReads, "Rcfvh", "recursive verbose"),
-    row("chmod", Workspace, TextThenReads, "R!cfv", "recursive! verbose changes quiet silent"),
-    row("chown", Workspace, TextThenReads, "R!cfvh", "recursive! verbose"),
+    row("chgrp", Workspace, Special, "Rcfvh", "recursive verbose"),
+    row("chmod", Workspace, Special, "R!cfv", "recursive! verbose changes quiet silent"),
+    row("chown", Workspace, Special, "R!cfvh", "recursive! verbose"),
     row("chroot", Machine, Text, "", ""),
     row("clang", Build, Maybe, "", ""),
     plain("clear", Safe, Nothing, "x", ""),
@@ -179,7 +190,7 @@ static TABLE: &[ProgramRow] = &[
     row("curl", Network, Hosts, "sSfLiIvkgG46m:A:H&e:o>OJ!Rr:X&d&F&T<u&b&c>x&K<w:C:ZNnE<", "silent show-error fail fail-with-body location include head verbose insecure globoff get max-time= connect-timeout= user-agent= header& referer= output> remote-name remote-header-name! range= request& data& data-raw& data-binary& data-urlencode& data-ascii& json& form& form-string& upload-file< user& cookie& cookie-jar> proxy& config< write-out= compressed retry= retry-delay= retry-max-time= retry-all-errors http1.1 http2 ipv4 ipv6 no-progress-meter progress-bar url& create-dirs max-redirs= tlsv1.2 no-buffer version help limit-rate= output-dir> dump-header> cacert< oauth2-bearer& parallel"),
     plain("cut", Safe, Reads, "b:c:d:f:ns z", "bytes= characters= delimiter= fields= complement only-delimited output-delimiter= zero-terminated"),
     plain("date", Safe, Text, "uI?Rd:r<", "utc date= iso-8601? rfc-3339= rfc-email reference< universal"),
-    row("dd", Workspace, Nothing, "", ""),
+    row("dd", Workspace, Special, "", ""),
     plain("defaults", Machine, Text, "", ""),
     row("deno", Build, Sub(Build), "", ""),
     row("deno fmt", Build, Maybe, "", "check"),
@@ -580,7 +591,7 @@ static TABLE: &[ProgramRow] = &[
     row("rustup show", Build, Text, "", ""),
     row("scp", External, Text, "", ""),
     row("screen", Machine, Text, "", ""),
-    row("sed", Safe, TextThenReads, "nEruse:f<i~zl:", "quiet silent regexp-extended separate unbuffered expression= file< in-place~ null-data posix sandbox debug line-length= version help follow-symlinks!"),
+    row("sed", Safe, Special, "nEruse:f<i~zl:", "quiet silent regexp-extended separate unbuffered expression= file< in-place~ null-data posix sandbox debug line-length= version help follow-symlinks!"),
     row("sendmail", External, Text, "", ""),
     plain("seq", Safe, Text, "f:s:w", "format= separator= equal-width"),
     row("service", Machine, Text, "", ""),
@@ -699,7 +710,7 @@ static TABLE: &[ProgramRow] = &[
     row("yum", Machine, Text, "", ""),
     plain("zcat", Safe, Reads, "f", ""),
     row("zgrep", Build, TextThenReads, "nivl", ""),
-    row("zip", Workspace, Writes, "r9q", ""),
+    row("zip", Workspace, Special, "r9q", ""),
     row("zipinfo", Safe, Reads, "1lv", ""),
     plain("zless", Build, Reads, "", ""),
     row("zypper", Machine, Text, "", ""),

@@ -22,10 +22,11 @@ use cotter::{
 
 use crate::shell::{
     below::{self, RecursiveRead},
-    command_verdict::{plain_words, verdict_of},
+    disk::DiskMemo,
     expand::{self, Field, KnownVariables},
     faults,
     folders::Folders,
+    judge::{plain_words, verdict_of},
     names,
     parse::{self, Budget},
     programs,
@@ -75,6 +76,7 @@ pub(crate) struct ScriptWalk<'a> {
     pub(crate) links: HashSet<PathBuf>,
     /// Folders that were checked, with the way in which they are read.
     checked_folders: HashSet<(PathBuf, RecursiveRead)>,
+    pub(crate) disk: DiskMemo,
     /// True if a command may run more than once, or at the same time as another.
     pub(crate) repeats: bool,
 }
@@ -135,6 +137,7 @@ impl<'a> ScriptWalk<'a> {
             outputs: vec![],
             links,
             checked_folders: HashSet::new(),
+            disk: DiskMemo::default(),
             repeats: false,
         }
     }
@@ -500,26 +503,27 @@ impl<'a> ScriptWalk<'a> {
     fn program(&mut self, fields: &[Field], folders: &Folders, call: &Call<'_>) {
         let mut verdict = verdict_of(fields);
         if self.is_link_to_own_program(&fields[0], folders) {
-            programs::own_program(programs::OWN_NAME, fields, &mut verdict);
+            programs::own_program(fields, &mut verdict);
         }
         let mut inside = folders.clone();
         self.record_outer(&mut verdict, folders);
-        if let Some(folder) = &verdict.folder {
+        let (words, mut effects) = verdict.into_parts();
+        if let Some(folder) = &effects.folder {
             // The folder itself is relative to here; all other paths are relative to it.
-            if let Some(at) = verdict.reads.iter().position(|read| read == folder) {
-                verdict.reads.remove(at);
+            if let Some(at) = effects.reads.iter().position(|read| read == folder) {
+                effects.reads.remove(at);
             }
             let zone = self.reads(folder, folders);
             self.facts.zone = self.facts.zone.max(zone);
             inside = self.entered(folder, folders);
         }
-        if verdict.recursive_read.is_some() && verdict.reads.is_empty() {
-            verdict.reads.push(Field::known("."));
+        if effects.recursive_read.is_some() && effects.reads.is_empty() {
+            effects.reads.push(Field::known("."));
         }
         let recursive_read =
-            verdict.recursive_read.take().map(|read| (read, verdict.reads.clone()));
-        let home = if verdict.clears_environment { self.home.take() } else { None };
-        let inner = self.record(verdict, &inside, call);
+            effects.recursive_read.take().map(|read| (read, effects.reads.clone()));
+        let home = if effects.clears_environment { self.home.take() } else { None };
+        let inner = self.record_effects(words, effects, &inside, call);
         let before = (self.facts.reads.len(), self.facts.writes.len(), self.facts.commands.len());
         let is_alone = inner.is_empty();
         self.all_inner(inner, &inside, call);

@@ -3,8 +3,9 @@
 use cotter::permission::{Zone, facts::CommandWordKind};
 
 use crate::shell::{
-    command_verdict::{CommandVerdict, plain_words},
+    command_verdict::CommandVerdict,
     expand::{Field, Shape},
+    judge::plain_words,
     names,
     options::{ParsedOptions, Until, kind_of},
     programs::is_pipe,
@@ -125,7 +126,7 @@ pub(crate) fn unwrap(name: &str, fields: &[Field]) -> Option<CommandVerdict> {
             let mut verdict = CommandVerdict::new(Zone::Safe);
             verdict.words = plain_words(fields);
             if fields.len() > 1 {
-                verdict.inner.push(WrappedCommand::Program(fields[1..].to_vec()));
+                verdict.run(WrappedCommand::Program(fields[1..].to_vec()));
             }
             verdict
         }
@@ -159,9 +160,11 @@ fn simple(wrapper: &Wrapper, fields: &[Field]) -> CommandVerdict {
     let given = ParsedOptions::read(&wrapper.row, &fields[1..], Until::Operand);
     let mut kinds = vec![CommandWordKind::Name];
     kinds.extend(&given.kinds);
-    verdict.reads.extend(given.reads.iter().cloned());
-    verdict.writes.extend(given.writes.iter().cloned());
-    verdict.folder = given.values(&["C", "D", "chdir"]).next().cloned();
+    verdict.add_reads(given.reads.iter().cloned());
+    verdict.add_writes(given.writes.iter().cloned());
+    if let Some(folder) = given.values(&["C", "D", "chdir"]).next() {
+        verdict.enter(folder.clone());
+    }
     if let Some(unknown) = &given.unknown {
         verdict.unclear(format!("`{} {unknown}` has an unknown option", wrapper.row.name));
     }
@@ -169,18 +172,15 @@ fn simple(wrapper: &Wrapper, fields: &[Field]) -> CommandVerdict {
         verdict
             .unclear(format!("which words `{}` runs is only known when it runs", wrapper.row.name));
     }
-    verdict.clears_environment =
-        wrapper.row.zone == Zone::Machine || given.has(&["i", "ignore-environment", "u", "unset"]);
+    if wrapper.row.zone == Zone::Machine || given.has(&["i", "ignore-environment", "u", "unset"]) {
+        verdict.clear_environment();
+    }
     let mut rest = &fields[1 + given.read..];
     // `env -` is `env -i`.
     if wrapper.row.name == "env" && rest.first().is_some_and(|field| field.text == "-") {
         kinds.push(CommandWordKind::Option);
         rest = &rest[1..];
-        verdict.clears_environment = true;
-    }
-    if verdict.clears_environment {
-        // The settings that make git harmless are variables too.
-        verdict.raise(Zone::Build);
+        verdict.clear_environment();
     }
     let assigned = |field: &&Field| wrapper.assigns && assigned_name(field).is_some();
     for (field, name) in
@@ -203,7 +203,7 @@ fn simple(wrapper: &Wrapper, fields: &[Field]) -> CommandVerdict {
     kinds.extend(rest.iter().map(kind_of));
     verdict.words = fields.iter().cloned().zip(kinds).collect();
     if !rest.is_empty() {
-        verdict.inner.push(WrappedCommand::Program(rest.to_vec()));
+        verdict.run(WrappedCommand::Program(rest.to_vec()));
     }
     verdict
 }
@@ -268,13 +268,13 @@ fn shell(name: &str, fields: &[Field]) -> CommandVerdict {
     match rest.split_first() {
         _ if given.has(&["version"]) => {}
         Some((text, _)) if given.has(&["c"]) => {
-            verdict.inner.push(WrappedCommand::Script { shell: name.into(), text: text.clone() });
+            verdict.run(WrappedCommand::Script { shell: name.into(), text: text.clone() });
         }
         Some((script, _)) if !reads_input && !is_pipe(script) => {
             verdict.raise(Zone::Build);
-            verdict.reads.push(script.clone());
+            verdict.add_reads([script.clone()]);
         }
-        _ => verdict.inner.push(WrappedCommand::Input { shell: name.into() }),
+        _ => verdict.run(WrappedCommand::Input { shell: name.into() }),
     }
     verdict
 }
@@ -284,7 +284,7 @@ fn su(fields: &[Field]) -> CommandVerdict {
     verdict.words = plain_words(fields);
     let at = fields.iter().position(|field| field.text == "-c" || field.text == "--command");
     if let Some(text) = at.and_then(|at| fields.get(at + 1)) {
-        verdict.inner.push(WrappedCommand::Script { shell: "sh".into(), text: text.clone() });
+        verdict.run(WrappedCommand::Script { shell: "sh".into(), text: text.clone() });
     }
     verdict
 }
@@ -301,9 +301,7 @@ fn builtin(name: &str, fields: &[Field]) -> CommandVerdict {
         "--" => 2,
         "-p" if name == "command" => 2,
         "-c" | "-l" | "-cl" | "-lc" if name == "exec" => {
-            // Without the environment, git runs without the settings that make it harmless.
-            verdict.clears_environment = true;
-            verdict.raise(Zone::Build);
+            verdict.clear_environment();
             2
         }
         "-a" if name == "exec" => 3,
@@ -315,7 +313,7 @@ fn builtin(name: &str, fields: &[Field]) -> CommandVerdict {
     };
     let rest = fields.get(skip..).unwrap_or_default().to_vec();
     if !rest.is_empty() {
-        verdict.inner.push(if name == "exec" {
+        verdict.run(if name == "exec" {
             WrappedCommand::Program(rest)
         } else {
             WrappedCommand::Command(rest)
@@ -371,7 +369,7 @@ fn xargs(fields: &[Field]) -> CommandVerdict {
         }
         None => program.push(input),
     }
-    verdict.inner.push(WrappedCommand::Program(program));
+    verdict.run(WrappedCommand::Program(program));
     verdict
 }
 
@@ -397,7 +395,7 @@ fn watch(fields: &[Field]) -> CommandVerdict {
     match rest.iter().map(Field::literal).collect::<Option<Vec<_>>>() {
         Some(words) if !words.is_empty() => {
             let text = Field::known(words.join(" "));
-            verdict.inner.push(WrappedCommand::Script { shell: "sh".into(), text });
+            verdict.run(WrappedCommand::Script { shell: "sh".into(), text });
         }
         Some(_) => {}
         None => verdict.unclear("what `watch` runs is only known when it runs"),
@@ -410,12 +408,12 @@ fn flock(fields: &[Field]) -> CommandVerdict {
     verdict.words = plain_words(fields);
     match fields.get(1..) {
         Some([file, rest @ ..]) if !file.text.starts_with('-') && !rest.is_empty() => {
-            verdict.writes.push(file.clone());
+            verdict.add_writes([file.clone()]);
             match rest {
-                [flag, text, ..] if flag.text == "-c" => verdict
-                    .inner
-                    .push(WrappedCommand::Script { shell: "sh".into(), text: text.clone() }),
-                _ => verdict.inner.push(WrappedCommand::Program(rest.to_vec())),
+                [flag, text, ..] if flag.text == "-c" => {
+                    verdict.run(WrappedCommand::Script { shell: "sh".into(), text: text.clone() })
+                }
+                _ => verdict.run(WrappedCommand::Program(rest.to_vec())),
             }
         }
         _ => verdict.unclear("`flock` is given options"),

@@ -2,6 +2,7 @@
 
 use std::{
     borrow::Cow,
+    io::ErrorKind,
     path::{Component, Path, PathBuf},
 };
 
@@ -10,13 +11,32 @@ use crate::fs::{workspace, workspace::Workspace};
 /// Returns the paths that `path` touches: the resolved file first, then the path as written if it differs.
 /// A deny rule matches either path; an allow rule must cover both.
 pub fn touched_paths(path: &str, workspace: &Workspace) -> Vec<PathBuf> {
+    touched_paths_from(path, workspace, || resolve_folder(workspace))
+}
+
+/// The same for a working folder that was resolved before. `cwd` must return what [`resolve_folder`] does; it is
+/// called for relative paths only.
+pub fn touched_paths_from<P: AsRef<Path>>(
+    path: &str,
+    workspace: &Workspace,
+    cwd: impl FnOnce() -> P,
+) -> Vec<PathBuf> {
     let as_written = make_absolute(path, workspace);
     // `/dev/stdout` resolves to the output of this process, not to the output of the call.
     if workspace::is_harmless_device(&as_written) && !path.contains("..") {
         return vec![as_written];
     }
-    let file = resolve(path, workspace);
+    let path = Path::new(path);
+    let file = match path.is_absolute() {
+        true => resolve(Path::new("/"), path),
+        false => resolve(cwd().as_ref(), path),
+    };
     if file == as_written { vec![file] } else { vec![file, as_written] }
+}
+
+/// Resolves the links of the working folder.
+pub fn resolve_folder(workspace: &Workspace) -> PathBuf {
+    resolve(Path::new("/"), workspace.cwd())
 }
 
 /// Replaces a leading `~` by the home folder, if it is known. `~/x` never means a folder named `~` in the
@@ -44,40 +64,62 @@ fn make_absolute(path: &str, workspace: &Workspace) -> PathBuf {
     absolute
 }
 
-/// Resolves a path to the file it means. Missing parts are appended to the nearest folder that exists, with
-/// `..` applied literally. A dangling link is followed too, because a write through it creates its target.
-fn resolve(path: &str, workspace: &Workspace) -> PathBuf {
-    follow(&workspace.cwd().join(path), MAX_LINKS)
+/// Resolves a path below a resolved folder to the file it means. Missing parts are appended to the nearest folder
+/// that exists, with `..` applied literally. A dangling link is followed too, because a write through it creates
+/// its target.
+fn resolve(folder: &Path, path: &Path) -> PathBuf {
+    let mut links = MAX_LINKS;
+    let resolved = follow(folder.to_owned(), path, &mut links);
+    // Where names are found in any case, the stored spelling counts.
+    if cfg!(target_os = "linux") { resolved } else { stored_spelling(resolved) }
 }
 
-/// The limit on links in a row, as in an operating system.
+/// The limit on links in one path, as in an operating system.
 const MAX_LINKS: usize = 40;
 
-/// Resolves the links of a path, at most `links` of them in a row.
-fn follow(path: &Path, links: usize) -> PathBuf {
-    let mut resolved = PathBuf::new();
-    let mut missing = PathBuf::new();
-    let mut links = links;
+/// Follows the links of a path that starts in a resolved folder, at most `links` of them.
+fn follow(folder: PathBuf, path: &Path, links: &mut usize) -> PathBuf {
+    let mut resolved = folder;
+    let mut missing = 0_usize;
     for component in path.components() {
         match component {
-            Component::ParentDir if missing.as_os_str().is_empty() => _ = resolved.pop(),
-            Component::ParentDir => _ = missing.pop(),
             Component::CurDir => {}
-            _ if !missing.as_os_str().is_empty() => missing.push(component),
-            _ => {
-                let next = resolved.join(component);
-                if let Ok(real) = std::fs::canonicalize(&next) {
-                    resolved = real;
-                } else if let Some(target) = std::fs::read_link(&next).ok().filter(|_| links > 0) {
-                    links -= 1;
-                    resolved = follow(&resolved.join(target), links);
-                } else {
-                    missing.push(component);
+            Component::ParentDir => {
+                resolved.pop();
+                missing = missing.saturating_sub(1);
+            }
+            Component::RootDir | Component::Prefix(_) => resolved.push(component),
+            Component::Normal(name) => {
+                resolved.push(name);
+                if missing > 0 {
+                    missing += 1;
+                    continue;
+                }
+                match std::fs::read_link(&resolved) {
+                    Ok(target) if *links > 0 => {
+                        *links -= 1;
+                        resolved.pop();
+                        resolved = follow(resolved, &target, links);
+                    }
+                    // It exists and is no link.
+                    Err(error) if error.kind() == ErrorKind::InvalidInput => {}
+                    _ => missing = 1,
                 }
             }
         }
     }
-    if missing.as_os_str().is_empty() { resolved } else { resolved.join(missing) }
+    resolved
+}
+
+/// A path with the part that exists spelled as it is stored.
+fn stored_spelling(path: PathBuf) -> PathBuf {
+    let stored =
+        |part: &Path| Some((std::fs::canonicalize(part).ok()?, path.strip_prefix(part).ok()?));
+    match path.ancestors().find_map(stored) {
+        Some((stored, rest)) if rest.as_os_str().is_empty() => stored,
+        Some((stored, rest)) => stored.join(rest),
+        None => path,
+    }
 }
 
 /// Formats a path for people: relative to the project if the path is below it.
@@ -123,7 +165,8 @@ mod tests {
         std::os::unix::fs::symlink("../new", inside.join("sub/up")).unwrap();
         let workspace = Workspace::new(&inside);
         let check = |path: &str, expected: PathBuf| {
-            assert_eq!(resolve(path, &workspace), expected, "{path}")
+            assert_eq!(touched_paths(path, &workspace)[0], expected, "{path}");
+            assert_eq!(stored_spelling(expected.clone()), expected, "{path}");
         };
         check("a.txt", inside.join("a.txt"));
         check("sub/../a.txt", inside.join("a.txt"));
@@ -137,6 +180,15 @@ mod tests {
         check("dangling/x", PathBuf::from("/nowhere/at/all/x"));
         check("further", PathBuf::from("/nowhere/at/all/b"));
         check("sub/up", inside.join("new"));
+        // Each link leads twice through the next one: the limit holds for the whole path.
+        for n in 0..60 {
+            std::os::unix::fs::symlink(
+                format!("l{0}/../l{0}", n + 1),
+                inside.join(format!("l{n}")),
+            )
+            .unwrap();
+        }
+        assert!(touched_paths("l0", &workspace)[0].starts_with(&inside));
         check("round/x", inside.join("round/x"));
         assert_eq!(touched_paths("/dev/stdout", &workspace), [PathBuf::from("/dev/stdout")]);
         assert_eq!(touched_paths("/dev/./fd/2", &workspace), [PathBuf::from("/dev/fd/2")]);
