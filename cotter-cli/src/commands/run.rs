@@ -18,9 +18,7 @@ use cotter::{
     invoke::{directives::leading_command, named_item::NameKind},
     text,
 };
-use cotter_files::trust::watch::FileWatcher;
 use smol_str::SmolStr;
-use tokio::task::JoinHandle;
 
 use crate::commands::run::output::{QuestionMode, RunOutput};
 use crate::{
@@ -30,9 +28,7 @@ use crate::{
     paths,
     settings::{self, SettingsFiles, claude_home},
     setup::{
-        RunSetup, StoreFrom, last_session,
-        reload::{self, Reloader},
-        selected_agent::SelectedAgent,
+        RunSetup, StoreFrom, last_session, reload::RunFiles, selected_agent::SelectedAgent,
         sessions::Sessions,
     },
     signals::{ABORTED, SignalGuard, or_abort_on_signal},
@@ -54,8 +50,7 @@ pub(crate) fn run(args: RunArgs, style: ColorChoice) -> Result<ExitCode, CliErro
     let runtime =
         runtime.map_err(|cause| CliError::new("cannot start the runtime").with_cause(cause))?;
     let workspace = paths::find_workspace(args.cwd.as_deref())?;
-    // The watch starts before files are read, so that no change is missed.
-    let watch = reload::watch(&workspace, args.setup_args.settings.as_deref());
+    let run_files = RunFiles::read(&workspace, args.setup_args.settings.as_deref());
     let spaces = Spaces::new(&workspace, &args.setup_args, &args.trust.hashes());
     let trust_sources = match args.setup_args.safe_mode {
         true => TrustSources::empty(),
@@ -72,7 +67,7 @@ pub(crate) fn run(args: RunArgs, style: ColorChoice) -> Result<ExitCode, CliErro
         .iter()
         .for_each(|message| output.warn(message));
     let prepared = PreparedRun::new(args, workspace, trust_sources, spaces, &mut output)?;
-    let done = runtime.block_on(prepared.run(watch, style, &mut output));
+    let done = runtime.block_on(prepared.run(run_files, style, &mut output));
     // A tool that does not return must not keep the process alive.
     runtime.shutdown_background();
     done
@@ -143,7 +138,7 @@ impl PreparedRun {
 
     async fn run(
         self,
-        watch: io::Result<FileWatcher>,
+        run_files: RunFiles,
         style: ColorChoice,
         output: &mut RunOutput,
     ) -> Result<ExitCode, CliError> {
@@ -191,9 +186,9 @@ impl PreparedRun {
         skipped.iter().filter(|_| !is_command).for_each(|message| output.warn(message));
         default_choice.iter().filter(|_| !is_command).for_each(|model| output.print_model(model));
         let session = or_abort_on_signal(open(&agent, id.as_deref()), NOT_SENT).await?;
-        let reloading = follow_files(watch, reloader, output);
+        let reloading = tokio::spawn(reloader.run(run_files));
         let reply = run_prompt(&session, prompt, output).await;
-        reloading.iter().for_each(JoinHandle::abort);
+        reloading.abort();
         let reply = reply?;
         model_choice.recording_failure().iter().for_each(|message| output.warn(message));
         if let Some((failure, asked)) = missing
@@ -237,23 +232,6 @@ fn choose_models(
         Err(failure) => {
             let (no_model, asked) = ModelChain::without_model();
             Ok((no_model, Some((failure, asked))))
-        }
-    }
-}
-
-/// Applies changes of files until the task is stopped.
-fn follow_files(
-    watch: io::Result<FileWatcher>,
-    reloader: Reloader,
-    output: &mut RunOutput,
-) -> Option<JoinHandle<()>> {
-    match watch {
-        Ok(watch) => Some(tokio::spawn(reloader.run(watch))),
-        Err(cause) => {
-            output.warn(&format!(
-                "cannot watch files, so changes apply to the next run only: {cause}"
-            ));
-            None
         }
     }
 }

@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf, absolute},
     pin::Pin,
     sync::Arc,
+    time::Duration,
 };
 
 use cotter::{
@@ -22,7 +23,7 @@ use cotter_files::{
     trust::{
         snapshot::Hash,
         store::{TrustRecord, TrustState},
-        watch::FileWatcher,
+        watch::{FileWatcher, TargetContents, WatchTargets},
     },
 };
 
@@ -59,12 +60,31 @@ impl CommandLineFlags {
     }
 }
 
-/// Watches files during a run: the person's extensions, the project's, the trust records, and the settings
-/// file of `--settings`.
-pub(crate) fn watch(
-    workspace: &Workspace,
-    settings_flag: Option<&Path>,
-) -> io::Result<FileWatcher> {
+/// The time that a run lasts before its files are watched. Most runs of scripts are shorter, and to end a watch
+/// takes the kernel longer than such a run.
+const UNWATCHED: Duration = Duration::from_millis(200);
+
+/// The files that a run uses, with their contents before they were loaded: the person's extensions, the
+/// project's, the trust records, and the settings file of `--settings`.
+pub(crate) struct RunFiles {
+    targets: WatchTargets,
+    before_load: TargetContents,
+}
+
+impl RunFiles {
+    /// Reads the contents. Call it before the files are loaded, so that no change is missed.
+    pub(crate) fn read(workspace: &Workspace, settings_flag: Option<&Path>) -> Self {
+        let targets = find_targets(workspace, settings_flag);
+        RunFiles { before_load: targets.read_contents(), targets }
+    }
+
+    /// Starts to watch. A change since the contents were read is reported too.
+    fn watch(self) -> io::Result<FileWatcher> {
+        self.targets.watch_since(self.before_load)
+    }
+}
+
+fn find_targets(workspace: &Workspace, settings_flag: Option<&Path>) -> WatchTargets {
     let own = paths::config().into_iter().flat_map(|folder| {
         ["settings.json", "skills", "commands", "agents", "hooks", "spaces"]
             .map(|name| folder.join(name))
@@ -80,8 +100,8 @@ pub(crate) fn watch(
     watched.extend(plugins.flat_map(|(_, plugin)| plugin.source_paths()));
     watched.extend(settings_flag.and_then(|path| absolute(path).ok()));
     let project_paths = trust::possible_sources(workspace);
-    // The watcher follows links in the first list. It does not follow links in the second list.
-    FileWatcher::new(watched, project_paths)
+    // Links are followed in the first list, and not in the second.
+    WatchTargets::new(watched, project_paths)
 }
 
 /// Applies changes of files during a run.
@@ -147,8 +167,17 @@ impl Reloader {
         }
     }
 
-    /// Reloads until the future is dropped.
-    pub(crate) async fn run(mut self, mut watch: FileWatcher) {
+    /// Reloads until the future is dropped. Starts to watch when the run has lasted a while.
+    pub(crate) async fn run(mut self, files: RunFiles) {
+        tokio::time::sleep(UNWATCHED).await;
+        let mut watch = match files.watch() {
+            Ok(watch) => watch,
+            Err(cause) => {
+                let message =
+                    format!("cannot watch files, so changes apply to the next run only: {cause}");
+                return self.print_new([message]);
+            }
+        };
         let mut pending_consent: Option<PendingConsent> = None;
         loop {
             let agreed_to = tokio::select! {

@@ -103,6 +103,27 @@ fn s2_hot_reload_of_user_settings() {
     "#]]);
 }
 
+/// A stricter change acts, even if it comes after the files were loaded and before they are watched: a run
+/// that is opening its session is not watched yet.
+#[test]
+fn s2_hot_reload_of_a_change_before_the_watch() {
+    let world = World::new().with_env("NO_COLOR", "1").with_env("PATH", "/usr/bin:/bin");
+    let (opening, go) = (world.path("project/opening"), world.path("project/go"));
+    let wait =
+        format!("touch {}; until test -e {}; do sleep 0.01; done", opening.display(), go.display());
+    let hooks = serde_json::json!({"session.open": [{"name": "wait", "command": wait, "timeoutMs": 60000}]});
+    world.settings(&serde_json::json!({"hooks": hooks}).to_string());
+    let run = Running::new(&world, &[]);
+    wait_until(|| opening.exists(), "the session is opened");
+    let deny = serde_json::json!({"deny": ["read(./a.txt)"]});
+    world.settings(&serde_json::json!({"hooks": hooks, "permissions": deny}).to_string());
+    fs::write(go, "").unwrap();
+    wait_for_refusal(&world, true);
+    run.end(expect![[r#"
+        error: the run was aborted
+    "#]]);
+}
+
 /// A changed skill, command or agent is loaded, and a broken one is reported.
 #[test]
 fn hot_reload_of_user_skills_and_commands() {

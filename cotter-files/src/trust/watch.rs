@@ -52,6 +52,41 @@ pub struct FileWatcher {
     has_pending_event: bool,
 }
 
+/// The files and folders to watch, which may not exist yet.
+#[derive(Clone)]
+pub struct WatchTargets {
+    own: Vec<PathBuf>,
+    foreign: Vec<PathBuf>,
+}
+
+/// The contents of targets at one moment.
+pub struct TargetContents(Vec<ContentState>);
+
+impl WatchTargets {
+    /// Takes the user's own targets, where links are followed, and targets from others, where links are not
+    /// followed.
+    pub fn new(
+        own: impl IntoIterator<Item = PathBuf>,
+        foreign: impl IntoIterator<Item = PathBuf>,
+    ) -> Self {
+        WatchTargets { own: own.into_iter().collect(), foreign: foreign.into_iter().collect() }
+    }
+
+    /// Reads the contents of every target now.
+    pub fn read_contents(&self) -> TargetContents {
+        TargetContents(read_contents(&self.own, &self.foreign))
+    }
+
+    /// Starts to watch. A change since `contents` were read is reported too, even if it happened before the
+    /// watch. Errors are those of [`FileWatcher::new`].
+    pub fn watch_since(self, contents: TargetContents) -> io::Result<FileWatcher> {
+        let mut watch = FileWatcher::new(self.own, self.foreign)?;
+        watch.last_contents = Some(contents.0);
+        watch.has_pending_event = true;
+        Ok(watch)
+    }
+}
+
 /// The maximum number of folders that are watched below one target.
 const MAX_FOLDERS: usize = 4096;
 
@@ -306,6 +341,28 @@ mod tests {
         assert_eq!(fs::read(&file).unwrap(), b"1");
         assert!(is_quiet(&mut watch).await);
         fs::write(&file, "2").unwrap();
+        expect_change(&mut watch).await;
+    }
+
+    #[tokio::test]
+    async fn hot_reload_notices_a_change_before_the_watch() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let (file, extensions) = (root.join("settings.json"), root.join("p/.cotter"));
+        fs::write(&file, "1").unwrap();
+        let targets = WatchTargets::new([file.clone()], [extensions.clone()]);
+        let mut watch = targets.clone().watch_since(targets.read_contents()).unwrap();
+        assert!(is_quiet(&mut watch).await);
+        let before = targets.read_contents();
+        fs::write(&file, "2").unwrap();
+        let mut watch = targets.clone().watch_since(before).unwrap();
+        expect_change(&mut watch).await;
+        assert!(is_quiet(&mut watch).await);
+        let before = targets.read_contents();
+        fs::create_dir_all(extensions.join("hooks")).unwrap();
+        let mut watch = targets.watch_since(before).unwrap();
+        expect_change(&mut watch).await;
+        fs::write(&file, "3").unwrap();
         expect_change(&mut watch).await;
     }
 
