@@ -205,7 +205,7 @@ mod tests {
             never !: rm -rf /
             never !: sudo rm -r -f --no-preserve-root /
             never !: rm -rf ~
-            never !: exec -a x rm -rf /
+            never ? !: exec -a x rm -rf /
             never !: rm -rf "$HOME"/
             never !: rm -rf ~/*
             never !: rm -rf /*

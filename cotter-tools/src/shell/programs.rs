@@ -367,10 +367,11 @@ fn files(row: &ProgramRow, given: &ParsedOptions, verdict: &mut CommandVerdict) 
         }
         "chmod" | "chown" | "chgrp" => {
             verdict.add_writes(given.operands_after_text().cloned());
-            if recursive {
+            let keeps = given.operands.first().is_some_and(keeps_access);
+            // Without access to a folder, all below is out of reach.
+            if recursive || !keeps && name == "chmod" {
                 verdict.add_removes(given.operands_after_text().cloned());
             }
-            let keeps = given.operands.first().is_some_and(keeps_access);
             if recursive && (!keeps || name == "chown") {
                 verdict
                     .destroys(format!("`{name} -R` changes who may do what with a whole folder"));

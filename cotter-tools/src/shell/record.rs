@@ -396,23 +396,28 @@ impl ScriptWalk<'_> {
         glob::matches(pattern, workspace.cwd()).unwrap_or_default()
     }
 
-    /// True if a path leads through a link that the script makes, as far as known.
-    fn goes_through_links(&self, field: &Field, folders: &[Workspace]) -> bool {
+    /// True if a path leads through a link that the script makes, as it is written or by links on the disk.
+    fn goes_through_links(&mut self, field: &Field, folders: &[Workspace]) -> bool {
         if self.links.is_empty() {
             return false;
         }
-        !field.is_known()
-            || folders.iter().any(|workspace| {
-                let mut at = workspace.cwd().to_owned();
-                Path::new(&field.text).components().any(|component| {
-                    match component {
-                        Component::ParentDir => _ = at.pop(),
-                        Component::CurDir => {}
-                        component => at.push(component),
-                    }
-                    self.links.contains(&at)
-                })
-            })
+        !field.is_known() || folders.iter().any(|workspace| self.meets_link(&field.text, workspace))
+    }
+
+    fn meets_link(&mut self, path: &str, workspace: &Workspace) -> bool {
+        let mut at = workspace.cwd().to_owned();
+        let as_written = Path::new(path).components().any(|component| {
+            match component {
+                Component::ParentDir => _ = at.pop(),
+                Component::CurDir => {}
+                component => at.push(component),
+            }
+            self.links.contains(&at)
+        });
+        as_written || {
+            let resolved = self.disk.touched(path, workspace);
+            resolved.iter().flat_map(|path| path.ancestors()).any(|at| self.links.contains(at))
+        }
     }
 
     /// The folders after a change to the one that a word names; unknown if the word is.

@@ -304,7 +304,11 @@ fn builtin(name: &str, fields: &[Field]) -> CommandVerdict {
             verdict.clear_environment();
             2
         }
-        "-a" if name == "exec" => 3,
+        "-a" if name == "exec" => {
+            verdict
+                .unclear("`exec -a` gives a program another name, which may change what it does");
+            3
+        }
         _ if first.starts_with('-') => {
             verdict.unclear(format!("`{name} {first}` has an unknown option"));
             1
