@@ -2,7 +2,9 @@
 //!
 //! `cargo bench -p cotter-tools --bench bash`
 
-#![expect(clippy::print_stdout, reason = "a bench tells what it measured")]
+#[path = "../../cotter/benches/spine/measure.rs"]
+#[expect(dead_code, reason = "shared with the spine's bench, which uses all of it")]
+mod measure;
 
 fn main() {
     #[cfg(target_os = "linux")]
@@ -29,15 +31,29 @@ mod linux {
     };
     use serde_json::json;
 
+    use crate::measure::{Goal, Table};
+
     const ROUNDS: usize = 400;
 
+    /// The rows. They are measured together, if the filter selects one of them.
+    const ROWS: [&str; 3] = [
+        "bash true, sandbox off",
+        "bash true, sandbox auto",
+        "bash true > out, sandbox auto, in a repository",
+    ];
+
     pub(crate) fn main() {
+        let mut table = Table::from_args();
+        if !ROWS.iter().any(|row| table.wants(row)) {
+            return;
+        }
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        runtime.block_on(compare());
+        runtime.block_on(compare(&mut table));
+        table.print();
     }
 
-    async fn compare() {
+    async fn compare(table: &mut Table) {
         // As much memory as a working agent may have: the cost of a fork of this process would
         // show.
         let mut ballast = vec![1u8; 256 * 1024 * 1024];
@@ -59,17 +75,9 @@ mod linux {
             }
         }
         let bare = median(&mut alone);
-        println!("{:<44} {:>6} µs", "bash --norc -c true, spawned by hand", bare.as_micros());
-        let names = [
-            "true, sandbox off",
-            "true, sandbox auto",
-            "true > out, sandbox auto, in a repository",
-        ];
-        for (name, took) in names.iter().zip(&mut took) {
-            let name = format!("bash {name}");
-            let took = median(took);
-            let ratio = took.as_secs_f64() / bare.as_secs_f64();
-            println!("{name:<44} {:>6} µs  {ratio:.2} x", took.as_micros());
+        let goals = [Goal::Ratio(1.5), Goal::Ratio(1.5), Goal::None];
+        for ((name, took), goal) in ROWS.iter().zip(&mut took).zip(goals) {
+            table.add_beside(name, median(took), ("bash --norc -c true", bare), goal);
         }
         drop(ballast);
     }
@@ -99,8 +107,9 @@ mod linux {
         begun.elapsed()
     }
 
-    fn median(took: &mut [Duration]) -> Duration {
+    /// Returns the median in nanoseconds.
+    fn median(took: &mut [Duration]) -> f64 {
         took.sort_unstable();
-        took[took.len() / 2]
+        took[took.len() / 2].as_nanos() as f64
     }
 }

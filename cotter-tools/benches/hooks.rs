@@ -2,7 +2,9 @@
 //!
 //! `cargo bench -p cotter-tools --bench hooks`
 
-#![expect(clippy::print_stdout, reason = "a bench tells what it measured")]
+#[path = "../../cotter/benches/spine/measure.rs"]
+#[expect(dead_code, reason = "shared with the spine's bench, which uses all of it")]
+mod measure;
 
 fn main() {
     #[cfg(target_os = "linux")]
@@ -33,6 +35,8 @@ mod linux {
     use cotter_tools::{hooks::HookRunner, process::Runner};
     use serde_json::{Value, json};
 
+    use crate::measure::{Goal, Table};
+
     const ROUNDS: usize = 400;
     /// For very short times.
     const MANY_ROUNDS: usize = 20_000;
@@ -47,6 +51,7 @@ mod linux {
         if std::env::args().any(|word| word == SERVES) {
             return serve();
         }
+        let mut table = Table::from_args();
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async {
@@ -56,11 +61,12 @@ mod linux {
             ballast.iter_mut().step_by(4096).for_each(|byte| *byte = 2);
             let folder = tempfile::tempdir().expect("a folder");
             let folder = folder.path().canonicalize().expect("its path");
-            started(&folder).await;
-            stays(&folder).await;
-            unmatched(&folder).await;
+            started(&mut table, &folder).await;
+            stays(&mut table, &folder).await;
+            unmatched(&mut table, &folder).await;
             drop(ballast);
         });
+        table.print();
     }
 
     /// Answers each line with its number.
@@ -76,7 +82,11 @@ mod linux {
     }
 
     /// One hook, and ten, compared with the script they run.
-    async fn started(folder: &Path) {
+    async fn started(table: &mut Table, folder: &Path) {
+        let (one_row, ten_row) = ("a command hook adds", "ten command hooks add");
+        if !table.wants(one_row) && !table.wants(ten_row) {
+            return;
+        }
         let script = folder.join("check");
         fs::write(&script, "#!/bin/sh\nread -r line\nexit 0\n").expect("a script");
         fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("a program");
@@ -95,14 +105,16 @@ mod linux {
         }
         let [none, one, ten] = took.map(|mut took| median(&mut took));
         let (alone, all) = (median(&mut alone), median(&mut all));
-        tell("the script, spawned by hand", alone, None);
-        tell("a command hook adds", one.saturating_sub(none), Some((alone, 1.15)));
-        tell("ten of them at once, spawned by hand", all, None);
-        tell("ten command hooks add", ten.saturating_sub(none), Some((all, 1.4)));
+        table.add_beside(one_row, one - none, ("the script alone", alone), Goal::Ratio(1.15));
+        table.add_beside(ten_row, ten - none, ("ten scripts at once", all), Goal::Ratio(1.4));
     }
 
     /// A resident hook, compared with one line to the same program and back.
-    async fn stays(folder: &Path) {
+    async fn stays(table: &mut Table, folder: &Path) {
+        let row = "a hook that stays adds";
+        if !table.wants(row) {
+            return;
+        }
         let program = std::env::current_exe().expect("this program");
         let entry = json!({"name": "warm", "command": [program, SERVES], "serve": true});
         let agents = [vec![], vec![entry]].map(|hooks| agent(folder, &hooks, ROUNDS));
@@ -116,12 +128,16 @@ mod linux {
         }
         let [none, one] = took.map(|mut took| median(&mut took));
         let alone = median(&mut alone);
-        tell("a line through a pipe and back", alone, None);
-        tell("a hook that stays adds", one.saturating_sub(none), Some((alone, 1.5)));
+        let floor = ("a line through a pipe and back", alone);
+        table.add_beside(row, one - none, floor, Goal::Ratio(1.5));
     }
 
     /// Hooks for other tools than the called one.
-    async fn unmatched(folder: &Path) {
+    async fn unmatched(table: &mut Table, folder: &Path) {
+        let row = "fifty hooks of which none matches add";
+        if !table.wants(row) {
+            return;
+        }
         let hook =
             |number| json!({"name": format!("h{number}"), "tools": ["other"], "command": "no"});
         let hooks: Vec<_> = (0..DECLARED).map(hook).collect();
@@ -134,9 +150,7 @@ mod linux {
         }
         let [none, fifty] = took.map(|mut took| median(&mut took));
         // A negative time is noise, and printed as it is.
-        let added = fifty.as_secs_f64() - none.as_secs_f64();
-        let what = "fifty hooks of which none matches add";
-        println!("{what:<44} {:>8.0} ns  (goal: less than 1000)", added * 1e9);
+        table.add(row, fifty - none, Goal::Nanos(1000.0));
     }
 
     /// An agent whose every run is one call and one reply, with these hooks before the call.
@@ -219,19 +233,9 @@ mod linux {
         }
     }
 
-    fn tell(what: &str, took: Duration, beside: Option<(Duration, f64)>) {
-        let took_us = took.as_nanos() as f64 / 1000.0;
-        match beside {
-            None => println!("{what:<44} {took_us:>8.1} µs"),
-            Some((floor, goal)) => {
-                let ratio = took.as_secs_f64() / floor.as_secs_f64();
-                println!("{what:<44} {took_us:>8.1} µs  {ratio:.2} x  (goal: {goal} x)");
-            }
-        }
-    }
-
-    fn median(took: &mut [Duration]) -> Duration {
+    /// Returns the median in nanoseconds.
+    fn median(took: &mut [Duration]) -> f64 {
         took.sort_unstable();
-        took[took.len() / 2]
+        took[took.len() / 2].as_nanos() as f64
     }
 }

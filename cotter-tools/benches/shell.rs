@@ -57,8 +57,7 @@ fn worst() -> Vec<(&'static str, String)> {
 }
 
 fn main() {
-    let filter = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
-    let mut table = Table::new(filter);
+    let mut table = Table::from_args();
     let project = Project::new();
     for (name, command) in COMMANDS {
         let took = time(|| _ = black_box(facts(black_box(command), &project.workspace)));

@@ -1,7 +1,7 @@
 //! Computes what a bash command line would touch, before it runs.
 //!
 //! A command line is parsed by bash's grammar (`shell/parse.rs`). The walk (`shell/walk.rs`) takes every
-//! command that occurs anywhere in the text, and each is decided by a table (`shell/table.rs`). The result
+//! command that occurs anywhere in the text, and each is decided by a table (`shell/programs.txt`). The result
 //! may name a command that does not run; it never leaves one out. Whatever cannot be computed is a doubt: a
 //! person is then asked, even if a rule allows the command.
 
@@ -27,6 +27,7 @@ pub(crate) mod options;
 pub(crate) mod parse;
 pub(crate) mod programs;
 pub(crate) mod record;
+pub(crate) mod rules;
 pub(crate) mod scan;
 pub(crate) mod sed;
 pub(crate) mod table;

@@ -160,9 +160,10 @@ impl CommandVerdict {
         self.effects.links = true;
     }
 
-    /// It reads folders recursively.
+    /// It reads folders recursively, in every way that is added.
     pub(crate) fn read_recursively(&mut self, read: RecursiveRead) {
-        self.effects.recursive_read = Some(read);
+        let known = self.effects.recursive_read.take();
+        self.effects.recursive_read = Some(known.map_or(read.clone(), |known| known.join(read)));
     }
 
     /// It enters a folder before it reads anything.

@@ -3,76 +3,16 @@
 use cotter::permission::{Zone, facts::CommandWordKind};
 
 use crate::shell::{
-    below::RecursiveRead, command_verdict::CommandVerdict, expand::Field, judge::plain_words,
+    below::RecursiveRead,
+    command_verdict::CommandVerdict,
+    expand::Field,
+    judge::plain_words,
+    options::{OptionArity, long},
+    table::ProgramRow,
     wrappers::WrappedCommand,
 };
 
-/// Tests and actions that only read, with the number of words each takes.
-const READ_TESTS: [(&str, usize); 61] = [
-    ("-name", 1),
-    ("-iname", 1),
-    ("-path", 1),
-    ("-ipath", 1),
-    ("-wholename", 1),
-    ("-iwholename", 1),
-    ("-regex", 1),
-    ("-iregex", 1),
-    ("-regextype", 1),
-    ("-type", 1),
-    ("-xtype", 1),
-    ("-size", 1),
-    ("-mtime", 1),
-    ("-mmin", 1),
-    ("-atime", 1),
-    ("-amin", 1),
-    ("-ctime", 1),
-    ("-cmin", 1),
-    ("-newermt", 1),
-    ("-perm", 1),
-    ("-user", 1),
-    ("-group", 1),
-    ("-uid", 1),
-    ("-gid", 1),
-    ("-links", 1),
-    ("-inum", 1),
-    ("-maxdepth", 1),
-    ("-mindepth", 1),
-    ("-lname", 1),
-    ("-ilname", 1),
-    ("-fstype", 1),
-    ("-used", 1),
-    ("-printf", 1),
-    ("-empty", 0),
-    ("-print", 0),
-    ("-print0", 0),
-    ("-ls", 0),
-    ("-prune", 0),
-    ("-quit", 0),
-    ("-depth", 0),
-    ("-d", 0),
-    ("-xdev", 0),
-    ("-mount", 0),
-    ("-daystart", 0),
-    ("-readable", 0),
-    ("-writable", 0),
-    ("-executable", 0),
-    ("-nouser", 0),
-    ("-nogroup", 0),
-    ("-true", 0),
-    ("-false", 0),
-    ("-not", 0),
-    ("-and", 0),
-    ("-or", 0),
-    ("-a", 0),
-    ("-o", 0),
-    ("-noleaf", 0),
-    ("-warn", 0),
-    ("-nowarn", 0),
-    ("-E", 0),
-    ("-ignore_readdir_race", 0),
-];
-
-pub(crate) fn verdict_of(fields: &[Field]) -> CommandVerdict {
+pub(crate) fn verdict_of(row: &ProgramRow, fields: &[Field]) -> CommandVerdict {
     let mut verdict = CommandVerdict::new(Zone::Safe);
     verdict.words = plain_words(fields);
     let begins =
@@ -92,11 +32,23 @@ pub(crate) fn verdict_of(fields: &[Field]) -> CommandVerdict {
             verdict.unclear(format!("`{text}` could be something `find` does"));
             return verdict;
         }
-        let test = READ_TESTS.iter().find(|(name, _)| *name == text);
-        at += match (test, text) {
-            (Some((_, takes)), _) => mark_test(&mut verdict, at, *takes),
+        let arity = text.strip_prefix('-').and_then(|name| long(&row.long, name));
+        at += match (arity, text) {
+            (Some(OptionArity::Nothing), _) => mark_test(&mut verdict, at, 0),
+            (Some(OptionArity::Text), _) => mark_test(&mut verdict, at, 1),
+            (Some(OptionArity::Read), _) => {
+                verdict.words[at].1 = CommandWordKind::Option;
+                verdict.add_reads(fields.get(at + 1).cloned());
+                2
+            }
+            (Some(OptionArity::Write), _) => {
+                verdict.words[at].1 = CommandWordKind::UnknownOption;
+                verdict.raise(Zone::Workspace);
+                verdict.add_writes(fields.get(at + 1).cloned());
+                if text == "-fprintf" { 3 } else { 2 }
+            }
             (None, "(" | ")" | "!" | "," | "\\(" | "\\)") => 1,
-            (None, "-delete") => {
+            (Some(_), "-delete") => {
                 verdict.words[at].1 = CommandWordKind::UnknownOption;
                 verdict.raise(Zone::Workspace);
                 verdict.add_writes(starts.iter().cloned());
@@ -104,19 +56,8 @@ pub(crate) fn verdict_of(fields: &[Field]) -> CommandVerdict {
                 verdict.destroys("`find … -delete` deletes what it finds");
                 1
             }
-            (None, "-exec" | "-execdir" | "-ok" | "-okdir") => {
+            (Some(_), "-exec" | "-execdir" | "-ok" | "-okdir") => {
                 add_exec(&mut verdict, fields, at, &starts)
-            }
-            (None, "-fprint" | "-fprint0" | "-fls" | "-fprintf") => {
-                verdict.words[at].1 = CommandWordKind::UnknownOption;
-                verdict.raise(Zone::Workspace);
-                verdict.add_writes(fields.get(at + 1).cloned());
-                if text == "-fprintf" { 3 } else { 2 }
-            }
-            (None, "-newer" | "-anewer" | "-cnewer" | "-samefile") => {
-                verdict.words[at].1 = CommandWordKind::Option;
-                verdict.add_reads(fields.get(at + 1).cloned());
-                2
             }
             _ => {
                 verdict.words[at].1 = CommandWordKind::UnknownOption;

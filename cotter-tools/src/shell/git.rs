@@ -1,58 +1,26 @@
-//! `git`: what its commands discard, what they change, and which hosts they contact. Pure.
+//! `git`: its settings, revisions and addresses. Pure.
 
-use cotter::permission::Zone;
+use crate::shell::{command_verdict::CommandVerdict, expand::Field, options::ParsedOptions};
 
-use crate::shell::{
-    command_verdict::CommandVerdict,
-    expand::{Field, Shape},
-    options::ParsedOptions,
-};
+/// Settings that run no program.
+const HARMLESS_SETTINGS: [&str; 6] =
+    ["user.name=", "user.email=", "color.", "advice.", "core.quotepath=", "init.defaultbranch="];
 
-/// The effects of options and operands together.
-pub(crate) fn refine(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
-    if SHOW_COMMANDS.contains(&name) {
-        verdict.add_history_reads(given.operands.iter().filter_map(path_in_revision));
-    }
-    let named = given.before_dashes.is_some_and(|before| given.operands.len() > before);
-    if name == "git grep" && !named {
-        // A word may be a pattern or a file: without `--` the whole folder may be meant.
-        verdict.add_reads([Field::known(".")]);
-    }
-    match name {
-        "git push" => push(given, verdict),
-        "git clone" | "git ls-remote" | "git fetch" | "git pull" => remote(name, given, verdict),
-        "git branch" => branch(given, verdict),
-        "git tag" => tag(given, verdict),
-        "git clean" => clean(given, verdict),
-        "git config" | "git remote" | "git symbolic-ref" | "git init" | "git stash" => {
-            settings(name, given, verdict)
-        }
-        "git submodule" | "git bisect"
-            if given
-                .operands
-                .iter()
-                .any(|field| matches!(field.text.as_str(), "foreach" | "run")) =>
-        {
-            verdict.unclear(format!("`{name}` runs a command again and again"));
-        }
-        _ if given.has(&["show-signature"]) || checks_signatures(given) => {
-            verdict.raise(Zone::Build)
-        }
-        _ => throws_away(name, given, verdict),
+/// The settings of `git -c`.
+pub(crate) fn settings(given: &ParsedOptions, verdict: &mut CommandVerdict) {
+    let is_harmless = |field: &Field| {
+        let key = field.text.to_ascii_lowercase();
+        field.is_known() && HARMLESS_SETTINGS.iter().any(|begin| key.starts_with(begin))
+    };
+    if given.values(&["c"]).any(|setting| !is_harmless(setting)) {
+        verdict.unclear("a setting given to `git` may run a program");
     }
 }
 
-/// Commands that show files of earlier revisions.
-const SHOW_COMMANDS: [&str; 8] = [
-    "git archive",
-    "git cat-file",
-    "git diff",
-    "git diff-index",
-    "git diff-tree",
-    "git grep",
-    "git log",
-    "git show",
-];
+/// Files of earlier revisions.
+pub(crate) fn revisions(given: &ParsedOptions, verdict: &mut CommandVerdict) {
+    verdict.add_history_reads(given.operands.iter().filter_map(path_in_revision));
+}
 
 /// The file that a word names in a revision or in the index: `HEAD:.env`, `:0:.env`, `:/.env`.
 fn path_in_revision(word: &Field) -> Option<Field> {
@@ -78,24 +46,8 @@ fn path_in_revision(word: &Field) -> Option<Field> {
     (!path.is_empty()).then(|| if open { Field::open(path) } else { Field::known(path) })
 }
 
-/// True if a format needs a program that checks signatures.
-fn checks_signatures(given: &ParsedOptions) -> bool {
-    let formats = given.values(&["format", "pretty", "sort"]);
-    { formats }.any(|format| format.text.contains("%G") || format.text.contains("signature"))
-}
-
-fn push(given: &ParsedOptions, verdict: &mut CommandVerdict) {
-    let forced = given.has(&["f", "force", "force-with-lease", "mirror", "d", "delete", "prune"]);
-    let refs = given.operands.iter().skip(1).any(|field| field.text.starts_with(['+', ':']));
-    if forced || refs {
-        verdict.destroys("`git push` overwrites or deletes what is elsewhere");
-    }
-    if let Some(address) = given.operands.first().filter(|field| field.text.contains(['/', ':'])) {
-        verdict.add_address(address);
-    }
-}
-
-fn remote(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
+/// The repository that a command contacts, and the folder of a clone.
+pub(crate) fn address(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
     let Some(address) = given.operands.first() else { return };
     let text = address.text.as_str();
     if text.contains("::") {
@@ -110,71 +62,4 @@ fn remote(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
         let named = Field::known(from.trim_end_matches(".git"));
         verdict.add_writes([given.operands.get(1).cloned().unwrap_or(named)]);
     }
-}
-
-fn branch(given: &ParsedOptions, verdict: &mut CommandVerdict) {
-    if given.has(&["D", "M", "C", "f", "force"]) {
-        verdict.destroys("`git branch` takes a name from commits that only it has");
-    }
-}
-
-fn tag(given: &ParsedOptions, verdict: &mut CommandVerdict) {
-    if given.has(&["s", "sign", "v", "verify"]) {
-        verdict.raise(Zone::Build);
-    }
-}
-
-fn clean(given: &ParsedOptions, verdict: &mut CommandVerdict) {
-    if given.has(&["f", "force"]) && !given.has(&["n", "dry-run"]) {
-        verdict.destroys("`git clean -f` deletes files git does not know");
-    }
-}
-
-/// Commands that read or change git's own data, by their number of words.
-fn settings(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
-    let operands = given.operands.len();
-    match name {
-        "git config"
-            if operands > 1
-                || given.operands.first().is_some_and(|field| field.text == "edit")
-                || given.unknown.is_some() =>
-        {
-            verdict.raise(Zone::Build);
-            verdict.add_writes([Field::known(".git/config")]);
-        }
-        "git remote" if operands > 0 => verdict.add_writes([Field::known(".git/config")]),
-        "git symbolic-ref" if operands > 1 => verdict.raise(Zone::Workspace),
-        "git init" if operands == 0 => verdict.add_writes([Field::known(".")]),
-        "git stash" if operands > 0 => verdict.raise(Zone::Build),
-        _ => {}
-    }
-}
-
-fn throws_away(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
-    let whole = |field: &Field| {
-        matches!(field.text.as_str(), "." | "./" | ":/" | "..")
-            || matches!(field.shape, Shape::Pattern(_))
-    };
-    let staged = given.has(&["staged", "S"]) && !given.has(&["worktree", "W"]);
-    let named = given.before_dashes.is_some_and(|before| given.operands.len() > before);
-    if name == "git reset" && given.has(&["keep", "merge"]) {
-        verdict.raise(Zone::Build);
-    }
-    let what = match name {
-        "git reset" if given.has(&["hard", "keep", "merge"]) => "throws changes away",
-        "git restore" if !staged && !given.operands.is_empty() => "throws changes away",
-        "git checkout" if named || given.operands.iter().any(whole) => "throws changes away",
-        "git rm" if given.has(&["f", "force"]) && !given.has(&["cached"]) => "throws changes away",
-        "git checkout" | "git switch" if given.has(&["f", "force", "discard-changes"]) => {
-            "throws changes away"
-        }
-        "git stash drop" | "git stash clear" => "throws changes away",
-        "git filter-branch" | "git filter-repo" => "rewrites history",
-        "git reflog expire" | "git reflog delete" => "deletes the reflog",
-        "git update-ref" => "moves or deletes a branch",
-        "git gc" if given.has(&["prune", "aggressive"]) => "deletes what no branch has",
-        "git prune" => "deletes what no branch has",
-        _ => return,
-    };
-    verdict.destroys(format!("`{name}` {what}"));
 }

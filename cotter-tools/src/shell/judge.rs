@@ -8,7 +8,7 @@ use crate::shell::{
     copies,
     expand::Field,
     options::{OpenWord, ParsedOptions, Until, kind_of},
-    programs,
+    programs, rules,
     table::{OperandKind, ProgramRow, UNKNOWN, row_of},
     wrappers,
 };
@@ -29,14 +29,9 @@ pub(crate) fn verdict_of(fields: &[Field]) -> CommandVerdict {
     let written = fields[0].text.as_str();
     let base = written.rsplit('/').next().unwrap_or(written);
     let folded = base.to_ascii_lowercase();
-    let mut verdict = match wrappers::unwrap(&folded, fields) {
-        Some(verdict) => verdict,
-        None if folded == programs::OWN_NAME => {
-            let mut verdict = unknown(fields, Zone::Safe);
-            programs::own_program(fields, &mut verdict);
-            verdict
-        }
-        None => by_table(&folded, fields),
+    let mut verdict = match find(&folded) {
+        None => unknown(fields, Zone::Build),
+        Some(row) => wrappers::unwrap(row, fields).unwrap_or_else(|| by_table(row, fields)),
     };
     if !base.is_ascii() {
         verdict.unclear(format!("the name `{base}` has letters that look like others"));
@@ -53,8 +48,7 @@ pub(crate) fn verdict_of(fields: &[Field]) -> CommandVerdict {
     verdict
 }
 
-fn by_table(name: &str, fields: &[Field]) -> CommandVerdict {
-    let Some(mut row) = find(name) else { return unknown(fields, Zone::Build) };
+fn by_table(mut row: &ProgramRow, fields: &[Field]) -> CommandVerdict {
     let mut verdict =
         if row.only_prints() { CommandVerdict::printer() } else { CommandVerdict::new(Zone::Safe) };
     let mut names = vec![(fields[0].clone(), CommandWordKind::Name)];
@@ -64,7 +58,7 @@ fn by_table(name: &str, fields: &[Field]) -> CommandVerdict {
         let given = ParsedOptions::read(row, rest, Until::Operand);
         note_options(row, row.zone, &given, &mut verdict);
         words.extend(rest[..given.read].iter().cloned().zip(given.kinds.iter().copied()));
-        programs::global(row.name, &given, &mut verdict);
+        rules::add_before(row, &given, &mut verdict);
         rest = &rest[given.read..];
         let Some(sub) = rest.first() else {
             bare = Some(zone);
@@ -82,9 +76,9 @@ fn by_table(name: &str, fields: &[Field]) -> CommandVerdict {
         verdict.raise(zone);
     } else {
         // `tar xf a` is `tar -xf a`.
-        let dashed = programs::dashed(row.name, rest);
+        let dashed = programs::dashed(row, rest);
         let given = ParsedOptions::read(row, dashed.as_deref().unwrap_or(rest), Until::End);
-        let (zone, takes) = programs::mode(row, &given);
+        let (zone, takes) = rules::mode(row, &given);
         verdict.raise(zone);
         note_options(row, zone, &given, &mut verdict);
         words.extend(match dashed {
@@ -92,7 +86,7 @@ fn by_table(name: &str, fields: &[Field]) -> CommandVerdict {
             Some(_) => words_without_dash(rest, &given),
         });
         operands(row, takes, &given, &mut verdict);
-        programs::refine(row, &given, &mut verdict);
+        rules::add_all(row, &given, &mut verdict);
     }
     names.append(&mut words);
     verdict.words = names;
@@ -123,7 +117,7 @@ fn find(name: &str) -> Option<&'static ProgramRow> {
 }
 
 /// An unknown program: words that look like paths count as paths.
-fn unknown(fields: &[Field], zone: Zone) -> CommandVerdict {
+pub(crate) fn unknown(fields: &[Field], zone: Zone) -> CommandVerdict {
     let mut verdict = CommandVerdict::new(zone);
     let given = ParsedOptions::read(&UNKNOWN, &fields[1..], Until::End);
     let kinds = std::iter::once(CommandWordKind::Name).chain(given.kinds.iter().copied());
@@ -162,7 +156,7 @@ fn unknown_sub(
     }
     verdict.add_reads(rest.iter().filter_map(path_in));
     note_open_words(rest, &mut verdict);
-    programs::refine(row, &given, &mut verdict);
+    rules::add_all(row, &given, &mut verdict);
     names.append(&mut words);
     verdict.words = names;
     verdict
@@ -203,7 +197,11 @@ fn operands(
 ) {
     let operands = given.operands.iter().filter(|field| field.text != "-");
     match takes {
-        OperandKind::Sub(_) | OperandKind::Text | OperandKind::Special => {}
+        OperandKind::Sub(_)
+        | OperandKind::Text
+        | OperandKind::Special
+        | OperandKind::Runs(_)
+        | OperandKind::RunsAs(_) => {}
         OperandKind::Nothing => {
             if !given.operands.is_empty() {
                 verdict.raise(Zone::Build);

@@ -66,8 +66,8 @@ pub(crate) enum Until {
 }
 
 /// The value of an option, by the sign after it in the table.
-#[derive(Clone, Copy, PartialEq)]
-enum OptionArity {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum OptionArity {
     Nothing,
     /// `:` or `=`: a value.
     Text,
@@ -134,7 +134,8 @@ impl ParsedOptions {
             let dashed = text.starts_with('-')
                 && text.len() > 1
                 && !matches!(field.shape, Shape::Open { starts_open: true, .. });
-            if dashes || !dashed {
+            let is_printed = dashed && row.prints && !is_options(row, text);
+            if dashes || !dashed || is_printed {
                 if until == Until::Operand {
                     break;
                 }
@@ -246,12 +247,12 @@ impl ParsedOptions {
         let text = field.text.as_str();
         let name = text.trim_start_matches('-');
         let (name, valued) = name.split_once('=').map_or((name, false), |(name, _)| (name, true));
-        let Some(arity) = long(row.long, name) else {
+        let Some(arity) = long(&row.long, name) else {
             if faults::is_off(faults::UNKNOWN_OPTIONS) {
                 self.kinds.push(CommandWordKind::Option);
                 return None;
             }
-            let whole = abbreviated(row.long, name);
+            let whole = abbreviated(&row.long, name);
             self.unknown.get_or_insert_with(|| text.to_owned());
             // What an unknown option does with its value is unknown too: it may be a file to write.
             let value = text.find('=').and_then(|at| field.without(&text[..=at]));
@@ -294,6 +295,12 @@ impl ParsedOptions {
     }
 }
 
+/// True if every letter of a word is an option of the row, without a value.
+fn is_options(row: &ProgramRow, text: &str) -> bool {
+    let is_option = |letter| short(row.short, letter) == Some(OptionArity::Nothing);
+    text.chars().skip(1).all(is_option)
+}
+
 /// The kind of a word that is not an option.
 pub(crate) fn kind_of(field: &Field) -> CommandWordKind {
     if field.is_open() { CommandWordKind::RuntimeValue } else { CommandWordKind::Operand }
@@ -328,7 +335,7 @@ fn short(spec: &str, wanted: char) -> Option<OptionArity> {
 }
 
 /// The value of a long option, by a row such as `all color? file<`.
-fn long(spec: &str, wanted: &str) -> Option<OptionArity> {
+pub(crate) fn long(spec: &str, wanted: &str) -> Option<OptionArity> {
     spec.split_whitespace().find_map(|option| {
         let rest = option.strip_prefix(wanted)?;
         match rest.chars().next() {
@@ -347,6 +354,12 @@ fn abbreviated<'s>(spec: &'s str, wanted: &str) -> Option<&'s str> {
     let mut matching = names.filter(|name| name.starts_with(wanted) && !wanted.is_empty());
     let first = matching.next()?;
     matching.next().is_none().then_some(first)
+}
+
+/// True if a row has a short option.
+#[cfg(test)]
+pub(crate) fn takes_short(spec: &str, letter: char) -> bool {
+    short(spec, letter).is_some()
 }
 
 #[cfg(test)]

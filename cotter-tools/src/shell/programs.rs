@@ -1,18 +1,36 @@
-//! Rules for special commands, beyond their rows of the table. Pure.
+//! Code for what rows of `programs.txt` cannot say: small languages in the words of a command. Pure.
 
 use cotter::{builtin::PROTECTED, permission::Zone};
 
 use crate::shell::{
-    below::RecursiveRead,
-    command_verdict::CommandVerdict,
-    copies::folder_of,
-    expand::Field,
-    git,
-    options::ParsedOptions,
-    sed,
-    table::{OperandKind, ProgramRow},
-    wrappers::WrappedCommand,
+    below::RecursiveRead, command_verdict::CommandVerdict, copies::folder_of, expand::Field, git,
+    options::ParsedOptions, sed, table::ProgramRow, wrappers::WrappedCommand,
 };
+
+/// Adds the effects that the words of a command have.
+pub(crate) type Interpreter = fn(&ProgramRow, &ParsedOptions, &mut CommandVerdict);
+
+/// The code that a rule names.
+pub(crate) fn interpreter_of(name: &str) -> Option<Interpreter> {
+    Some(match name {
+        "data-files" => |_, given, verdict| data_files(given, verdict),
+        "downloads" => |_, given, verdict| downloads(given, verdict),
+        "git-address" => |row, given, verdict| git::address(row.name, given, verdict),
+        "git-settings" => |_, given, verdict| git::settings(given, verdict),
+        "interpreter" => |row, given, verdict| interpreter(row.name, given, verdict),
+        "mktemp" => |_, given, verdict| mktemp(given, verdict),
+        "modes" => |_, given, verdict| modes(given, verdict),
+        "packed" => |row, given, verdict| packed(row.name, given, verdict),
+        "remote-copies" => |row, given, verdict| remote_copies(row.name, given, verdict),
+        "revisions" => |_, given, verdict| git::revisions(given, verdict),
+        "ripgrep" => |_, given, verdict| ripgrep(given, verdict),
+        "rsync" => |_, given, verdict| rsync(given, verdict),
+        "sed" => |_, given, verdict| sed::refine(given, verdict),
+        "split" => |_, given, verdict| split(given, verdict),
+        "statements" => |_, given, verdict| statements(given, verdict),
+        _ => return None,
+    })
+}
 
 /// The name of our own program.
 pub(crate) const OWN_NAME: &str = "cotter";
@@ -45,41 +63,10 @@ pub(crate) fn own_program(fields: &[Field], verdict: &mut CommandVerdict) {
     }
 }
 
-/// Options before a subcommand.
-pub(crate) fn global(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
-    if name != "git" {
-        return;
-    }
-    if let Some(folder) = given.values(&["C"]).last() {
-        verdict.enter(folder.clone());
-    }
-    if given.values(&["C"]).count() > 1 {
-        verdict.unclear("each `-C` of `git` is relative to the one before");
-    }
-    verdict.add_reads(given.values(&["git-dir", "work-tree", "exec-path"]).cloned());
-    let harmless = [
-        "user.name=",
-        "user.email=",
-        "color.",
-        "advice.",
-        "core.quotepath=",
-        "init.defaultbranch=",
-    ];
-    let is_harmless = |field: &Field| {
-        let key = field.text.to_ascii_lowercase();
-        field.is_known() && harmless.iter().any(|begin| key.starts_with(begin))
-    };
-    if given.values(&["c"]).any(|setting| !is_harmless(setting))
-        || given.has(&["config-env", "exec-path"])
-    {
-        verdict.unclear("a setting given to `git` may run a program");
-    }
-}
-
-/// The words of a command whose first options may have no dash.
-pub(crate) fn dashed(name: &str, fields: &[Field]) -> Option<Vec<Field>> {
+/// The words of a command whose first word holds options without a dash.
+pub(crate) fn dashed(row: &ProgramRow, fields: &[Field]) -> Option<Vec<Field>> {
     let first = fields.first()?.literal()?;
-    if name != "tar" || first.starts_with('-') {
+    if !row.letters || first.starts_with('-') {
         return None;
     }
     // Letters with a value take the following words, one after the other.
@@ -99,197 +86,24 @@ pub(crate) fn dashed(name: &str, fields: &[Field]) -> Option<Vec<Field>> {
     Some(dashed)
 }
 
-/// The zone and the operands of a command with these options, before any rule adds to them.
-pub(crate) fn mode(row: &ProgramRow, given: &ParsedOptions) -> (Zone, OperandKind) {
-    let has_operands = !given.operands.is_empty();
-    match row.name {
-        "gzip" | "gunzip" if given.has(&["c", "stdout", "to-stdout", "l", "list", "t", "test"]) => {
-            (Zone::Safe, OperandKind::Reads)
-        }
-        "git clean" if given.has(&["n", "dry-run"]) => (Zone::Safe, OperandKind::Reads),
-        "install" if given.has(&["d", "directory"]) => (row.zone, OperandKind::Writes),
-        "tee" if !has_operands => (Zone::Safe, row.takes),
-        "unzip" if given.has(&["l", "v", "t", "p"]) => (Zone::Safe, row.takes),
-        "tar" if tar_mode(given) == (false, true, false) => (Zone::Safe, row.takes),
-        "sed" if given.has(&["i", "in-place"]) => (Zone::Workspace, row.takes),
-        "git branch" if given.has(&BRANCH_CHANGES) || has_operands && !given.has(&BRANCH_LISTS) => {
-            (Zone::Workspace, row.takes)
-        }
-        "git tag" if given.has(&TAG_CHANGES) || has_operands && !given.has(&TAG_LISTS) => {
-            (Zone::Workspace, row.takes)
-        }
-        _ => (row.zone, row.takes),
-    }
-}
-
-const BRANCH_CHANGES: [&str; 15] = [
-    "d",
-    "delete",
-    "D",
-    "m",
-    "move",
-    "M",
-    "c",
-    "C",
-    "copy",
-    "f",
-    "force",
-    "u",
-    "set-upstream-to",
-    "unset-upstream",
-    "edit-description",
-];
-
-const BRANCH_LISTS: [&str; 14] = [
-    "l",
-    "list",
-    "a",
-    "all",
-    "r",
-    "remotes",
-    "contains",
-    "no-contains",
-    "merged",
-    "no-merged",
-    "points-at",
-    "show-current",
-    "sort",
-    "format",
-];
-
-const TAG_CHANGES: [&str; 4] = ["d", "delete", "f", "force"];
-
-const TAG_LISTS: [&str; 8] =
-    ["l", "list", "n", "contains", "no-contains", "merged", "no-merged", "points-at"];
-
-/// The effects of options and operands together.
-pub(crate) fn refine(row: &ProgramRow, given: &ParsedOptions, verdict: &mut CommandVerdict) {
-    if let Some(read) = recursive_read(row.name, given) {
-        verdict.read_recursively(read);
-    }
-    match row.name.split_once(' ').map_or(row.name, |(name, _)| name) {
-        "git" => git::refine(row.name, given, verdict),
-        "curl" | "wget" => {
-            web(given, verdict);
-            downloads(row.name, given, verdict);
-        }
-        "sed" => sed::refine(given, verdict),
-        "npm" | "gh" | "docker" | "kubectl" | "terraform" | "helm" | "aws" => {
-            remote_service(row.name, given, verdict)
-        }
-        "psql" | "mysql" | "sqlite3" | "mongosh" | "mongo" | "redis-cli" => {
-            database(given, verdict)
-        }
-        "rm" | "rmdir" | "unlink" | "shred" | "truncate" | "chmod" | "chown" | "chgrp" | "dd"
-        | "rsync" | "tar" | "gzip" | "gunzip" | "xz" | "unxz" | "split" => {
-            files(row, given, verdict)
-        }
-        _ => others(row.name, given, verdict),
-    }
-}
-
-/// How a command reads folders recursively, if it does.
-fn recursive_read(name: &str, given: &ParsedOptions) -> Option<RecursiveRead> {
-    if name == "git grep" {
-        let only_tracked = !given.has(&["untracked", "no-index"]);
-        return Some(RecursiveRead { only_tracked, ..RecursiveRead::default() });
-    }
-    let (goes, follows): (&[&str], &[&str]) = match name {
-        "grep" | "egrep" | "fgrep" => {
-            (&["r", "R", "recursive", "dereference-recursive"], &["R", "dereference-recursive"])
-        }
-        "rg" => (&["L", "follow", "hidden", "u", "unrestricted"], &["L", "follow"]),
-        "cp" => (&["r", "R", "a", "recursive", "archive"], &["L"]),
-        "rsync" => (&["r", "a", "recursive", "archive"], &[]),
-        "tar" => (&["c", "create", "r", "append", "u", "update"], &["h", "dereference"]),
-        "diff" => (&["r", "recursive"], &["r", "recursive"]),
-        "zip" => (&["r"], &["r"]),
-        _ => return None,
-    };
-    let is_recursive = |field: &Field| "recurse".starts_with(field.text.trim_start_matches('='));
-    let by_value = name.ends_with("grep") && given.values(&["d", "directories"]).any(is_recursive);
-    (given.has(goes) || by_value)
-        .then(|| RecursiveRead { follows_links: given.has(follows), ..RecursiveRead::default() })
-}
-
-/// Fetched addresses, sent data, and files made from them.
-fn web(given: &ParsedOptions, verdict: &mut CommandVerdict) {
-    let sends = [
-        "d",
-        "data",
-        "data-raw",
-        "data-binary",
-        "data-urlencode",
-        "data-ascii",
-        "json",
-        "F",
-        "form",
-        "form-string",
-        "T",
-        "upload-file",
-        "post-data",
-        "post-file",
-        "body-data",
-        "body-file",
-    ];
-    let methods = given.values(&["X", "request", "method"]);
-    let asks = |field: &Field| matches!(field.literal(), Some("GET" | "HEAD" | "OPTIONS"));
-    let changes = { methods }.any(|method| !asks(method));
-    if changes || given.has(&sends) && !given.has(&["G", "get"]) {
-        verdict.raise(Zone::External);
-    }
-    let carries =
-        [&sends[..], &["H", "header", "u", "user", "b", "cookie", "oauth2-bearer"]].concat();
-    for value in given.values(&carries) {
+/// Files in the values of options, behind `@`: `-d @file`, `-F name=@file`.
+fn data_files(given: &ParsedOptions, verdict: &mut CommandVerdict) {
+    for (name, value) in &given.options {
+        let Some(value) = value else { continue };
         let file = value.text.split_once('@').filter(|(before, _)| {
-            before.is_empty() || before.ends_with('=') || given.has(&["data-urlencode"])
+            before.is_empty() || before.ends_with('=') || name == "data-urlencode"
         });
         if let Some((before, _)) = file {
             verdict.add_reads(value.without(&format!("{before}@")));
         }
     }
-    if given.has(&["post-file", "body-file"]) {
-        verdict.add_reads(given.values(&["post-file", "body-file"]).cloned());
-    }
-    given.values(&["url", "x", "proxy"]).for_each(|address| verdict.add_address(address));
-    if given.has(&[
-        "K",
-        "config",
-        "execute",
-        "use-askpass",
-        "input-file",
-        "J",
-        "remote-header-name",
-    ]) {
-        verdict.unclear("a file or the host decides what it fetches");
-    }
-    if given
-        .values(&["w", "write-out"])
-        .any(|format| format.text.contains("%output") || format.text.starts_with('@'))
-    {
-        verdict.raise(Zone::External);
-    }
-    if given.has(&["O", "remote-name", "output-dir"]) {
-        verdict.add_writes([Field::known(".")]);
-    }
 }
 
 /// Files named after the address they come from.
-fn downloads(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
-    let named = match name {
-        "curl" => given.has(&["O", "remote-name"]),
-        _ => !given.has(&["O", "output-document", "spider"]),
-    };
-    if given.has(&["r", "recursive"]) && name == "wget" {
-        verdict.unclear("the host decides what it fetches, and under which names");
-    }
-    let parts = |field: &&Field| field.text.contains('#');
-    if name == "curl" && given.values(&["o", "output"]).any(|field| parts(&field)) {
-        verdict.unclear("the name of a file is made of its address");
-    }
+fn downloads(given: &ParsedOptions, verdict: &mut CommandVerdict) {
     let folder = given.values(&["P", "directory-prefix", "output-dir"]).last();
     let folder = folder.map_or(".", |field| field.text.as_str());
-    for address in given.operands.iter().chain(given.values(&["url"])).filter(|_| named) {
+    for address in given.operands.iter().chain(given.values(&["url"])) {
         let path = address.text.split(['?', '#']).next().unwrap_or_default();
         let file = path.rsplit('/').next().unwrap_or_default();
         if file.contains(['%', '[', '{', '*'])
@@ -301,25 +115,8 @@ fn downloads(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
     }
 }
 
-/// Commands that work on another machine.
-fn remote_service(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
-    let words: Vec<_> = given.operands.iter().map(|field| field.text.as_str()).collect();
-    let destroys = match (name, words.as_slice()) {
-        ("npm unpublish" | "kubectl delete", _) => true,
-        ("gh repo", ["delete", ..]) | ("gh release", ["delete", ..]) => true,
-        ("docker", ["system" | "volume" | "image" | "container", "prune", ..]) => true,
-        ("docker", ["rm" | "rmi", ..]) | ("terraform", ["destroy", ..]) => true,
-        ("helm", ["uninstall" | "delete", ..]) | ("aws", ["s3", "rm" | "rb", ..]) => true,
-        ("terraform", ["apply", ..]) => given.kinds.len() > 1 && given.has(&["destroy"]),
-        _ => false,
-    };
-    if destroys {
-        verdict.destroys(format!("`{name}` deletes what cannot be brought back"));
-    }
-}
-
 /// Statements that delete without a condition.
-fn database(given: &ParsedOptions, verdict: &mut CommandVerdict) {
+fn statements(given: &ParsedOptions, verdict: &mut CommandVerdict) {
     let values = given.options.iter().filter_map(|(_, value)| value.as_ref());
     for field in given.operands.iter().chain(values) {
         let folded = field.text.to_ascii_lowercase();
@@ -347,43 +144,14 @@ fn database(given: &ParsedOptions, verdict: &mut CommandVerdict) {
     }
 }
 
-fn files(row: &ProgramRow, given: &ParsedOptions, verdict: &mut CommandVerdict) {
-    let name = row.name;
-    let recursive = given.has(&["r", "R", "recursive"]);
-    let shown =
-        || given.operands.iter().map(|field| field.text.as_str()).collect::<Vec<_>>().join(" ");
-    match name {
-        "rm" if recursive => {
-            verdict.add_removes(given.operands.iter().cloned());
-            verdict.destroys(format!("`rm -r {}` deletes a folder with all it holds", shown()));
-        }
-        "rm" | "unlink" => {
-            verdict.add_removes(given.operands.iter().cloned());
-            verdict.destroys(format!("`{name} {}` deletes a file", shown()));
-        }
-        "rmdir" => verdict.add_removes(given.operands.iter().cloned()),
-        "shred" | "truncate" => {
-            verdict.destroys(format!("`{name} {}` deletes what files hold", shown()))
-        }
-        "chmod" | "chown" | "chgrp" => {
-            verdict.add_writes(given.operands_after_text().cloned());
-            let keeps = given.operands.first().is_some_and(keeps_access);
-            // Without access to a folder, all below is out of reach.
-            if recursive || !keeps && name == "chmod" {
-                verdict.add_removes(given.operands_after_text().cloned());
-            }
-            if recursive && (!keeps || name == "chown") {
-                verdict
-                    .destroys(format!("`{name} -R` changes who may do what with a whole folder"));
-            }
-        }
-        "dd" => dd(given, verdict),
-        "rsync" => rsync(given, verdict),
-        "tar" => tar(given, verdict),
-        "gzip" | "gunzip" if mode(row, given).0 == Zone::Safe => {}
-        "gzip" | "gunzip" | "xz" | "unxz" => packed(name, given, verdict),
-        "split" => split(given, verdict),
-        _ => {}
+/// The mode of `chmod`. Without access to a folder, all below is out of reach.
+fn modes(given: &ParsedOptions, verdict: &mut CommandVerdict) {
+    if given.operands.first().is_some_and(keeps_access) {
+        return;
+    }
+    verdict.add_removes(given.operands_after_text().cloned());
+    if given.has(&["R", "recursive"]) {
+        verdict.destroys("`chmod -R` changes who may do what with a whole folder");
     }
 }
 
@@ -430,17 +198,24 @@ fn split(given: &ParsedOptions, verdict: &mut CommandVerdict) {
     }
 }
 
-fn dd(given: &ParsedOptions, verdict: &mut CommandVerdict) {
-    for operand in &given.operands {
-        verdict.add_reads(operand.without("if="));
-        verdict.add_writes(operand.without("of="));
-        if !operand.text.contains('=') {
-            verdict.unclear(format!("`{}` is not an operand of `dd`", operand.text));
-        }
-    }
-    if given.operands.iter().any(|operand| operand.text.starts_with("of=")) {
-        verdict.destroys("`dd` writes over what is there");
-    }
+/// The files that `rg` searches: those that are neither hidden nor ignored, and all that a glob asks for.
+fn ripgrep(given: &ParsedOptions, verdict: &mut CommandVerdict) {
+    let is_asked_for = |glob: &&Field| !glob.text.starts_with('!');
+    let globs = given.values(&["g", "glob", "iglob"]).filter(is_asked_for);
+    // The last part of a glob is compared with the names of files. `None`: it may be any name.
+    let name = |glob: &Field| {
+        let name = glob.literal()?.rsplit('/').next()?;
+        (!name.is_empty() && !name.contains(['{', '\\'])).then(|| name.to_owned())
+    };
+    let names: Option<Vec<_>> = globs.map(name).collect();
+    let sees_all = given.has(&["hidden", "u", "unrestricted", "iglob"]) || names.is_none();
+    let names = names.filter(|_| !sees_all).unwrap_or_default();
+    verdict.read_recursively(RecursiveRead {
+        follows_links: given.has(&["L", "follow"]),
+        only_visible: !sees_all && names.is_empty(),
+        only_tracked: false,
+        names,
+    });
 }
 
 /// True if `rsync` reads a word as a path on another machine.
@@ -454,49 +229,10 @@ fn rsync(given: &ParsedOptions, verdict: &mut CommandVerdict) {
         verdict.raise(Zone::External);
         verdict.add_address(remote);
     }
-    if given.has(&["delete"]) {
-        verdict.destroys("`rsync --delete` deletes what the source does not have");
-    }
 }
 
-/// Whether `tar` makes, lists and unpacks an archive.
-fn tar_mode(given: &ParsedOptions) -> (bool, bool, bool) {
-    let makes = given.has(&["c", "create", "r", "append", "u", "update"]);
-    (makes, given.has(&["t", "list"]), given.has(&["x", "extract", "get"]))
-}
-
-fn tar(given: &ParsedOptions, verdict: &mut CommandVerdict) {
-    let archive: Vec<_> =
-        given.values(&["f", "file"]).filter(|field| field.text != "-").cloned().collect();
-    if let Some(folder) = given.values(&["C", "directory"]).next() {
-        verdict.enter(folder.clone());
-    }
-    if given.values(&["C", "directory"]).count() > 1 {
-        verdict.unclear("each `-C` of `tar` is relative to the one before");
-    }
-    if archive.iter().any(|field| field.text.contains(':')) {
-        verdict.raise(Zone::External);
-        verdict.unclear("`tar` reads the text before a `:` as a host");
-    }
-    match tar_mode(given) {
-        (true, false, false) => {
-            verdict.add_outer_writes(archive);
-            verdict.add_reads(given.operands.iter().cloned());
-        }
-        (false, true, false) => {
-            verdict.add_outer_reads(archive);
-        }
-        (false, false, true) => {
-            verdict.add_outer_reads(archive);
-            verdict.add_writes([Field::known(".")]);
-            // The content of an archive is unknown: it may be a hook.
-            verdict.raise(Zone::Build);
-        }
-        _ => verdict.raise(Zone::Build),
-    }
-}
-
-fn copied(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
+/// Words with a host are addresses, the others are files.
+fn remote_copies(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
     let (remote, local): (Vec<_>, Vec<_>) =
         given.operands.iter().partition(|field| field.text.contains(':') || name == "sftp");
     remote.into_iter().for_each(|address| verdict.add_address(address));
@@ -520,65 +256,6 @@ fn interpreter(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) 
     }
 }
 
-/// A `jq` program may read files.
-fn jq(given: &ParsedOptions, verdict: &mut CommandVerdict) {
-    if given.has(&["arg", "argjson", "slurpfile", "rawfile", "args", "jsonargs"]) {
-        verdict.add_reads(given.operands.first().cloned());
-    }
-    if given
-        .operands
-        .iter()
-        .any(|field| field.text.contains("import") || field.text.contains("include"))
-    {
-        verdict.raise(Zone::Build);
-    }
-    if given.has(&["f", "from-file", "L"]) {
-        verdict.raise(Zone::Build);
-    }
-}
-
-fn others(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
-    let first = given.operands.first().map(|field| field.text.as_str()).unwrap_or_default();
-    match name {
-        "date" if given.operands.iter().any(|field| !field.text.starts_with('+')) => {
-            verdict.raise(Zone::Machine)
-        }
-        "jq" => jq(given, verdict),
-        "man" if given.operands.iter().any(|field| field.text.contains('/')) => {
-            verdict.raise(Zone::Build);
-            verdict.add_reads(given.operands.iter().cloned());
-        }
-        "ps" if shows_environments(given) => verdict.raise(Zone::Machine),
-        "crontab" if given.has(&["r"]) => verdict.destroys("`crontab -r` deletes every entry"),
-        "scp" | "sftp" => copied(name, given, verdict),
-        "dig" | "host" | "nslookup" | "ping" | "nc" if first.starts_with(['@', '+']) => {
-            verdict.unclear("the server that it asks is unclear")
-        }
-        "zip" => {
-            let mut operands = given.operands.iter().filter(|field| field.text != "-").cloned();
-            verdict.add_writes(operands.next());
-            verdict.add_reads(given.operands.iter().skip(1).cloned());
-        }
-        "mktemp" => mktemp(given, verdict),
-        "python" | "python3" | "perl" | "ruby" | "node" | "php" => {
-            interpreter(name, given, verdict)
-        }
-        "source" | "." if given.operands.iter().any(is_pipe) => {
-            verdict.unclear(format!("`{name}` runs what it reads"))
-        }
-        "unzip" if !given.has(&["l", "v", "t", "p"]) => {
-            verdict.raise(Zone::Build);
-            if !given.has(&["d"]) {
-                verdict.add_writes([Field::known(".")]);
-            }
-        }
-        "wait" if given.unknown.is_some() => {
-            verdict.unclear("`wait -p` may evaluate what it is given")
-        }
-        _ => {}
-    }
-}
-
 /// A name is made from a template, in its folder; without one, in the temp folder.
 fn mktemp(given: &ParsedOptions, verdict: &mut CommandVerdict) {
     let folder_of = |field: &Field| match field.literal() {
@@ -587,13 +264,6 @@ fn mktemp(given: &ParsedOptions, verdict: &mut CommandVerdict) {
     };
     verdict.add_writes(given.operands.iter().map(folder_of));
     verdict.add_writes(given.values(&["p", "tmpdir"]).cloned());
-}
-
-/// `ps e` prints the environment of every process, with keys.
-fn shows_environments(given: &ParsedOptions) -> bool {
-    let letters = |field: &Field| !field.is_known() || field.text.contains(['e', 'E']);
-    let formats = given.values(&["o", "format"]);
-    given.operands.iter().any(letters) || { formats }.any(|format| format.text.contains("env"))
 }
 
 /// True if a word is a pipe, or the name of standard input.

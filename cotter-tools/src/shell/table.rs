@@ -1,28 +1,16 @@
-//! The known commands: one flat table, a row each.
-//!
-//! A row says how far the command reaches with only the options in the row, and how its operands
-//! are read. An option that is not in the row is unknown, and an unknown option is never safe.
-//! Options are compared as a whole; abbreviations are not known.
-//!
-//! Short options are in one word, long ones follow. A sign after an option says what it takes:
-//!
-//! | sign | the option takes |
-//! |---|---|
-//! | `:` `=` | a value |
-//! | `?` | a value, only in the same word |
-//! | `<` | a file that is read |
-//! | `>` | a file that is written |
-//! | `!` | nothing; the option changes what the command may do |
-//! | `&` | a value; the option changes what the command may do |
-//! | `~` | a value, only in the same word; the option changes what the command may do |
-//!
-//! `#` is `-5` and similar.
+//! The known commands, a row each, read from `programs.txt` as they are needed. Pure.
 
-use cotter::permission::Zone::{self, Build, External, Machine, Network, Never, Safe, Workspace};
-
-use OperandKind::{
-    Copies, Hosts, Maybe, Nothing, Reads, Special, Sub, Text, TextThenReads, Writes,
+use std::{
+    collections::HashMap,
+    sync::{LazyLock, OnceLock},
 };
+
+use cotter::permission::Zone;
+
+use crate::shell::rules::{Rule, RuleTime};
+
+/// The data. Its head describes the format.
+const TEXT: &str = include_str!("programs.txt");
 
 /// How a command's operands are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,10 +31,30 @@ pub(crate) enum OperandKind {
     Copies,
     /// Addresses.
     Hosts,
-    /// Words that the rules of the program itself read.
+    /// Words that the rules of the row read.
     Special,
     /// The first is a subcommand. Without one, the command reaches this zone.
     Sub(Zone),
+    /// So many words, then a command that it runs.
+    Runs(usize),
+    /// A command that it runs in its own way.
+    RunsAs(Runner),
+}
+
+/// A way to run other commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Runner {
+    Applet,
+    Builtin,
+    /// Our own program.
+    Cotter,
+    Find,
+    Flock,
+    Shell,
+    Ssh,
+    Su,
+    Watch,
+    Xargs,
 }
 
 /// The facts about one command.
@@ -57,681 +65,235 @@ pub(crate) struct ProgramRow {
     pub zone: Zone,
     pub takes: OperandKind,
     pub short: &'static str,
-    pub long: &'static str,
+    pub long: String,
     /// True if no option is harmful, so that a pattern or a variable may come first.
     pub plain: bool,
+    /// True if it prints its words, also those with a dash that are not options.
+    pub prints: bool,
     /// True if long options begin with one dash.
     pub long_with_one_dash: bool,
-}
-
-const fn row(
-    name: &'static str,
-    zone: Zone,
-    takes: OperandKind,
-    short: &'static str,
-    long: &'static str,
-) -> ProgramRow {
-    ProgramRow { name, zone, takes, short, long, plain: false, long_with_one_dash: false }
-}
-
-const fn plain(
-    name: &'static str,
-    zone: Zone,
-    takes: OperandKind,
-    short: &'static str,
-    long: &'static str,
-) -> ProgramRow {
-    ProgramRow { name, zone, takes, short, long, plain: true, long_with_one_dash: false }
-}
-
-const fn one_dash(
-    name: &'static str,
-    zone: Zone,
-    takes: OperandKind,
-    long: &'static str,
-) -> ProgramRow {
-    ProgramRow { name, zone, takes, short: "", long, plain: false, long_with_one_dash: true }
+    /// True if the first word may hold options without a dash.
+    pub letters: bool,
+    /// True if `NAME=value` may come before the command that it runs.
+    pub assigns: bool,
+    /// The rules, with those of the outer command for all its subcommands.
+    pub rules: Vec<Rule>,
 }
 
 impl ProgramRow {
+    const fn new(name: &'static str, zone: Zone, takes: OperandKind) -> Self {
+        ProgramRow {
+            name,
+            zone,
+            takes,
+            short: "",
+            long: String::new(),
+            plain: false,
+            prints: false,
+            long_with_one_dash: false,
+            letters: false,
+            assigns: false,
+            rules: vec![],
+        }
+    }
+
     /// True if the command only prints its words.
     pub(crate) fn only_prints(&self) -> bool {
-        self.plain && self.takes == Text
+        self.plain && self.takes == OperandKind::Text
     }
 }
 
+/// The row of an unknown command.
+pub(crate) static UNKNOWN: ProgramRow = ProgramRow::new("", Zone::Build, OperandKind::Maybe);
+
 /// The row of that name.
 pub(crate) fn row_of(name: &str) -> Option<&'static ProgramRow> {
-    TABLE.binary_search_by(|row| row.name.cmp(name)).ok().map(|at| &TABLE[at])
+    let entry = PROGRAMS.entries.get(name)?;
+    Some(entry.row.get_or_init(|| entry.read(&PROGRAMS).expect("a test reads every row")))
 }
 
-/// The row of an unknown command.
-pub(crate) static UNKNOWN: ProgramRow = row("", Build, Maybe, "", "");
+/// The rows of the file, and the words it defines.
+struct Programs {
+    definitions: HashMap<&'static str, &'static str>,
+    entries: HashMap<&'static str, Entry>,
+}
 
-const GIT_LOOK: &str = "stat? numstat shortstat name-only name-status no-color color? color-words? word-diff? patch no-patch unified= oneline graph decorate? no-decorate all branches? tags? remotes? max-count= skip= since= until= after= before= author= committer= grep= invert-grep regexp-ignore-case merges no-merges first-parent reverse follow format= pretty? date= abbrev-commit no-abbrev-commit abbrev? cached staged merge-base summary minimal patience histogram ignore-all-space ignore-space-change ignore-blank-lines ignore-space-at-eol check quiet exit-code diff-filter= find-renames? find-copies? no-renames raw full-index binary no-ext-diff no-textconv no-index! ext-diff! textconv! output> no-prefix cc left-right cherry-pick topo-order date-order source show-signature! name-rev dirstat? relative? inter-hunk-context= function-context submodule? ignore-submodules? pickaxe-all pickaxe-regex ancestry-path boundary simplify-by-decoration no-notes notes? full-history not pathspec-from-file< ";
+/// The lines of one row. They are read when a command first needs them.
+struct Entry {
+    name: &'static str,
+    head: &'static str,
+    rules: Vec<&'static str>,
+    row: OnceLock<ProgramRow>,
+}
 
-/// Every row, by name.
-#[rustfmt::skip]
-static TABLE: &[ProgramRow] = &[
-    plain(".", Build, Reads, "", ""),
-    plain(":", Safe, Text, "", ""),
-    row("[", Safe, Text, "", ""),
-    row("apk", Machine, Text, "", ""),
-    row("apt", Machine, Text, "", ""),
-    row("apt-get", Machine, Text, "", ""),
-    plain("arch", Safe, Nothing, "", "help version"),
-    row("at", Machine, Text, "", ""),
-    row("awk", Build, TextThenReads, "F:v:", "version help"),
-    row("aws", External, Text, "", ""),
-    row("az", External, Text, "", ""),
-    plain("b2sum", Safe, Reads, "bctwz", "check quiet status strict"),
-    plain("base32", Safe, Reads, "diw:", "decode ignore-garbage wrap="),
-    plain("base64", Safe, Reads, "diw:D", "decode ignore-garbage wrap="),
-    plain("basename", Safe, Text, "as:z", "multiple suffix= zero"),
-    row("black", Build, Maybe, "l:q", "check diff line-length= quiet"),
-    plain("break", Safe, Text, "", ""),
-    row("brew", Machine, Text, "", ""),
-    row("bun", Build, Sub(Build), "", ""),
-    row("bun add", Network, Text, "dE", "dev exact"),
-    row("bun install", Network, Text, "", "frozen-lockfile production"),
-    row("bun run", Build, Text, "", ""),
-    row("bun test", Build, Maybe, "t:", "timeout= bail? coverage watch"),
-    row("bundle", Build, Sub(Network), "", ""),
-    row("bundle exec", Build, Text, "", ""),
-    row("bundle install", Network, Nothing, "", "jobs= path= quiet"),
-    row("bunx", Network, Text, "", ""),
-    plain("bzcat", Safe, Reads, "s", ""),
-    plain("cal", Safe, Text, "13jmyw", ""),
-    row("cargo", Build, Sub(Build), "qv", "quiet verbose version help list offline locked frozen color="),
-    row("cargo add", Network, Text, "p:F:q", "dev build features= no-default-features optional package= path= dry-run"),
-    row("cargo bench", Build, Text, "p:F:j:qvr", "package= workspace all features= all-features no-default-features bench= benches lib bins bin= example= examples test= tests all-targets no-run no-fail-fast jobs= target= offline locked frozen quiet verbose message-format= color= manifest-path< exclude= profile="),
-    row("cargo build", Build, Nothing, "p:F:j:qvr", "package= workspace all release features= all-features no-default-features bench= benches lib bins bin= example= examples test= tests all-targets jobs= target= offline locked frozen quiet verbose message-format= color= manifest-path< exclude= profile= keep-going timings?"),
-    row("cargo check", Build, Nothing, "p:F:j:qvr", "package= workspace all release features= all-features no-default-features bench= benches lib bins bin= example= examples test= tests all-targets jobs= target= offline locked frozen quiet verbose message-format= color= manifest-path< exclude= profile= keep-going"),
-    row("cargo clean", Build, Nothing, "p:rqv", "package= release profile= doc target= quiet dry-run"),
-    row("cargo clippy", Build, Text, "p:F:j:qvr", "package= workspace all release features= all-features no-default-features bench= benches lib bins bin= example= examples test= tests all-targets jobs= target= offline locked frozen quiet verbose message-format= color= manifest-path< exclude= profile= no-deps keep-going"),
-    row("cargo doc", Build, Nothing, "p:F:j:qvr", "package= workspace all release features= all-features no-default-features no-deps document-private-items lib bins bin= examples jobs= target= offline locked frozen quiet verbose color= manifest-path< exclude="),
-    row("cargo fetch", Network, Nothing, "qv", "locked target= quiet"),
-    row("cargo fmt", Build, Maybe, "p:qv", "all check package= quiet verbose manifest-path< message-format="),
-    row("cargo info", Network, Text, "qv", ""),
-    row("cargo install", Network, Text, "", ""),
-    row("cargo login", External, Text, "", ""),
-    row("cargo metadata", Build, Nothing, "F:qv", "no-deps format-version= features= all-features no-default-features offline locked frozen filter-platform= manifest-path<"),
-    row("cargo nextest", Build, Text, "p:F:j:qvrE:", "package= workspace all release features= all-features no-default-features lib bins tests test= jobs= offline locked no-fail-fast no-capture run-ignored= profile= retries= partition= status-level= color="),
-    row("cargo owner", External, Text, "", ""),
-    row("cargo publish", External, Text, "", ""),
-    row("cargo remove", Workspace, Text, "p:q", "dev build package= dry-run"),
-    row("cargo run", Build, Text, "p:F:j:qvr", "package= release features= all-features no-default-features bin= example= jobs= target= offline locked frozen quiet verbose color= manifest-path< profile="),
-    row("cargo search", Network, Text, "q", "limit="),
-    row("cargo test", Build, Text, "p:F:j:qvr", "package= workspace all release features= all-features no-default-features bench= benches lib bins bin= example= examples test= tests all-targets doc no-run no-fail-fast jobs= target= offline locked frozen quiet verbose message-format= color= manifest-path< exclude= profile="),
-    row("cargo tree", Build, Nothing, "p:F:e:i:qvd", "package= workspace features= all-features no-default-features edges= invert? duplicates depth= prefix= target= offline locked frozen format= charset="),
-    row("cargo uninstall", Machine, Text, "", ""),
-    row("cargo update", Network, Text, "p:qvw", "package= precise= recursive dry-run workspace offline quiet"),
-    row("cargo vendor", Network, Writes, "qv", "locked versioned-dirs no-delete"),
-    row("cargo version", Build, Nothing, "v", "verbose"),
-    row("cargo yank", External, Text, "", ""),
-    plain("cat", Safe, Reads, "AbeEnstTuv", "number number-nonblank show-all show-ends show-nonprinting show-tabs squeeze-blank help version"),
-    row("chflags", Workspace, Writes, "", ""),
-    row("chgrp", Workspace, Special, "Rcfvh", "recursive verbose"),
-    row("chmod", Workspace, Special, "R!cfv", "recursive! verbose changes quiet silent"),
-    row("chown", Workspace, Special, "R!cfvh", "recursive! verbose"),
-    row("chroot", Machine, Text, "", ""),
-    row("clang", Build, Maybe, "", ""),
-    plain("clear", Safe, Nothing, "x", ""),
-    row("cmake", Build, Maybe, "B>S<D:G:j:", "build= config= parallel? target= version install! preset="),
-    row("cmp", Safe, Reads, "bi:ln:s", "print-bytes bytes= verbose quiet silent"),
-    row("code", Build, Maybe, "", ""),
-    plain("column", Safe, Reads, "tc:s:o:xnN:R:", "table separator= output-separator= fillrows table-columns= table-right= json"),
-    plain("comm", Safe, Reads, "123z", "check-order nocheck-order output-delimiter= total zero-terminated"),
-    row("composer", Network, Text, "", ""),
-    plain("continue", Safe, Text, "", ""),
-    row("cp", Workspace, Copies, "abdfHiLlnPprRsuvxTt>", "archive force interactive link no-clobber no-dereference preserve? recursive symbolic-link update? verbose parents target-directory> no-target-directory reflink? sparse= help version"),
-    row("crontab", Machine, Text, "lr", ""),
-    row("ctest", Build, Text, "R:E:j:VC:", "output-on-failure test-dir< parallel= verbose"),
-    row("curl", Network, Hosts, "sSfLiIvkgG46m:A:H&e:o>OJ!Rr:X&d&F&T<u&b&c>x&K<w:C:ZNnE<", "silent show-error fail fail-with-body location include head verbose insecure globoff get max-time= connect-timeout= user-agent= header& referer= output> remote-name remote-header-name! range= request& data& data-raw& data-binary& data-urlencode& data-ascii& json& form& form-string& upload-file< user& cookie& cookie-jar> proxy& config< write-out= compressed retry= retry-delay= retry-max-time= retry-all-errors http1.1 http2 ipv4 ipv6 no-progress-meter progress-bar url& create-dirs max-redirs= tlsv1.2 no-buffer version help limit-rate= output-dir> dump-header> cacert< oauth2-bearer& parallel"),
-    plain("cut", Safe, Reads, "b:c:d:f:ns z", "bytes= characters= delimiter= fields= complement only-delimited output-delimiter= zero-terminated"),
-    plain("date", Safe, Text, "uI?Rd:r<", "utc date= iso-8601? rfc-3339= rfc-email reference< universal"),
-    row("dd", Workspace, Special, "", ""),
-    plain("defaults", Machine, Text, "", ""),
-    row("deno", Build, Sub(Build), "", ""),
-    row("deno fmt", Build, Maybe, "", "check"),
-    row("deno lint", Build, Maybe, "", ""),
-    row("deno test", Build, Maybe, "", ""),
-    plain("df", Safe, Reads, "ahHikllmPTt:x:", "all human-readable inodes local portability print-type type= exclude-type= total si output?"),
-    row("diff", Safe, Reads, "abBcdeEiI:nNpqrstTuU:wyC:W:x:F:", "brief unified? context? recursive ignore-case ignore-all-space ignore-space-change ignore-blank-lines ignore-trailing-space text side-by-side width= color? report-identical-files new-file exclude= minimal suppress-common-lines normal show-c-function label= strip-trailing-cr no-dereference left-column expand-tabs"),
-    row("dig", Network, Hosts, "t:x:46", ""),
-    row("dirname", Safe, Text, "z", "zero"),
-    row("diskutil", Machine, Text, "", ""),
-    row("dmesg", Machine, Nothing, "", ""),
-    row("dnf", Machine, Text, "", ""),
-    row("docker", Machine, Sub(Safe), "", "version help"),
-    row("docker build", Machine, Text, "", ""),
-    row("docker compose", Machine, Text, "", ""),
-    row("docker images", Machine, Text, "aq", "all quiet format= filter="),
-    row("docker login", External, Text, "", ""),
-    row("docker logs", Machine, Text, "ftn:", "tail= follow since="),
-    row("docker ps", Machine, Text, "aqn:lsf:", "all quiet format= filter= no-trunc last= size"),
-    row("docker pull", Machine, Text, "", ""),
-    row("docker push", External, Text, "", ""),
-    row("dot", Build, Maybe, "", ""),
-    row("dotnet", Build, Sub(Build), "", "info version list-sdks"),
-    row("dotnet add", Network, Text, "", ""),
-    row("dotnet build", Build, Maybe, "c:v:o>", "configuration= no-restore verbosity= nologo"),
-    row("dotnet restore", Network, Maybe, "", ""),
-    row("dotnet run", Build, Text, "", "project="),
-    row("dotnet test", Build, Maybe, "c:v:", "configuration= no-build no-restore filter= verbosity= nologo"),
-    plain("du", Safe, Reads, "0aAbcdd:hHkmlLPsSt:xX<", "all apparent-size bytes total max-depth= human-readable summarize si time? threshold= exclude= separate-dirs one-file-system inodes"),
-    plain("echo", Safe, Text, "neE", ""),
-    plain("egrep", Safe, TextThenReads, "nirRvlcoqswxhHA:B:C:e:d:E", "color? include= exclude= exclude-dir="),
-    row("eslint", Build, Maybe, "f:", "fix ext= max-warnings= quiet format= cache"),
-    plain("exit", Safe, Text, "", ""),
-    plain("expand", Safe, Reads, "it:", "initial tabs="),
-    plain("expr", Safe, Text, "", ""),
-    plain("factor", Safe, Text, "", ""),
-    plain("false", Safe, Text, "", ""),
-    row("fd", Safe, TextThenReads, "HIuspiae:t:d:E:g0L1F", "hidden no-ignore case-sensitive ignore-case glob absolute-path extension= type= max-depth= min-depth= exclude= print0 max-results= fixed-strings full-path color= no-ignore-vcs follow exact-depth= size= changed-within="),
-    row("fdfind", Safe, TextThenReads, "HIuspiae:t:d:E:g0L1F", "hidden no-ignore case-sensitive ignore-case glob absolute-path extension= type= max-depth= min-depth= exclude= print0 max-results= fixed-strings full-path color="),
-    row("fdisk", Machine, Writes, "", ""),
-    plain("fgrep", Safe, TextThenReads, "nirRvlcoqswxhHA:B:C:e:d:F", "color? include= exclude= exclude-dir="),
-    row("file", Safe, Reads, "bihL0krs", "brief mime mime-type mime-encoding dereference"),
-    row("firewall-cmd", Machine, Text, "", ""),
-    row("flake8", Build, Maybe, "", "max-line-length= select= ignore= count statistics"),
-    plain("fmt", Safe, Reads, "csw:tu", "width="),
-    plain("fold", Safe, Reads, "bsw:", "bytes spaces width="),
-    row("free", Safe, Nothing, "bkmghstc:", "human mega giga bytes kibi mebi gibi total wide"),
-    row("ftp", External, Hosts, "", ""),
-    row("g++", Build, Maybe, "", ""),
-    row("gcc", Build, Maybe, "", ""),
-    row("gcloud", External, Text, "", ""),
-    row("gem", Network, Text, "", ""),
-    plain("getconf", Safe, Text, "a", ""),
-    row("gh", External, Sub(Safe), "", "version help"),
-    row("gh api", External, Text, "", ""),
-    row("gh auth", External, Sub(External), "", ""),
-    row("gh auth status", Network, Nothing, "h:", "hostname= active"),
-    row("gh issue", External, Sub(External), "", ""),
-    row("gh issue list", Network, Nothing, "L:s:l:a:A:S:R:q:", "limit= state= label= assignee= author= search= json= repo= jq="),
-    row("gh issue view", Network, Text, "cR:q:", "comments json= repo= jq="),
-    row("gh pr", External, Sub(External), "", ""),
-    row("gh pr checks", Network, Text, "R:", "repo= json= required"),
-    row("gh pr diff", Network, Text, "R:", "name-only patch color= repo="),
-    row("gh pr list", Network, Nothing, "L:s:l:a:A:B:H:S:R:q:", "limit= state= label= assignee= author= base= head= search= json= repo= jq="),
-    row("gh pr status", Network, Nothing, "R:", "json= repo="),
-    row("gh pr view", Network, Text, "cR:q:", "comments json= repo= jq="),
-    row("gh release", External, Sub(External), "", ""),
-    row("gh release list", Network, Nothing, "L:R:", "limit= repo= json="),
-    row("gh release view", Network, Text, "R:", "json= repo="),
-    row("gh repo", External, Sub(External), "", ""),
-    row("gh repo clone", Network, Text, "", ""),
-    row("gh repo list", Network, Text, "L:", "limit= json="),
-    row("gh repo view", Network, Text, "b:", "json= branch="),
-    row("gh run", External, Sub(External), "", ""),
-    row("gh run list", Network, Nothing, "L:b:w:R:", "limit= branch= workflow= json= repo= status="),
-    row("gh run view", Network, Text, "R:vj:", "log log-failed json= repo= job= verbose"),
-    row("git", Build, Sub(Safe), "C<Pc&", "no-pager no-optional-locks literal-pathspecs version help git-dir& work-tree& exec-path& namespace& config-env& bare! paginate! no-replace-objects"),
-    row("git add", Workspace, Reads, "AunvN", "all update dry-run verbose intent-to-add ignore-removal no-all chmod= renormalize refresh"),
-    row("git am", Build, Reads, "", ""),
-    row("git annotate", Safe, Maybe, "L:wlsfnet", ""),
-    row("git apply", Build, Reads, "p:Rv", "check stat numstat summary index cached 3way reverse verbose whitespace= include= exclude= directory="),
-    row("git archive", Safe, Maybe, "lvo>", "format= prefix= list output>"),
-    row("git bisect", Build, Text, "", ""),
-    row("git blame", Safe, Maybe, "L:wlsfnetbCM", "porcelain line-porcelain show-email show-name show-number date= since= abbrev= color-by-age color-lines ignore-rev= reverse root"),
-    row("git branch", Safe, Text, "arvlqd!D!m!M!c!C!f!u&", "all remotes list verbose contains= no-contains= merged? no-merged? sort= format= show-current color? no-color points-at= ignore-case abbrev= column? delete! move! copy! force! set-upstream-to& unset-upstream! edit-description! create-reflog track? no-track quiet"),
-    row("git cat-file", Safe, Text, "tpes", "batch! batch-check filters! textconv!"),
-    row("git check-attr", Safe, Text, "a", "all"),
-    row("git check-ignore", Safe, Maybe, "qvnz", "quiet verbose non-matching no-index"),
-    row("git checkout", Build, Maybe, "qb:B:tdlf!mp", "quiet detach track? no-track force! ours theirs orphan= guess no-guess progress merge"),
-    row("git cherry", Safe, Text, "v", "abbrev?"),
-    row("git cherry-pick", Build, Text, "enxm:", "edit no-edit no-commit continue abort skip quit mainline="),
-    row("git clean", Workspace, Writes, "nqxXde:f!", "dry-run quiet exclude= force!"),
-    row("git clone", Network, Hosts, "b:qvno:", "branch= depth= quiet verbose no-checkout single-branch bare mirror origin= filter= shallow-since= no-tags progress"),
-    row("git commit", Build, Maybe, "m:aqvsnF<C:", "message= all quiet verbose signoff amend no-edit file< allow-empty allow-empty-message no-verify author= date= fixup= squash= dry-run only include no-gpg-sign reuse-message= status no-status patch trailer= reset-author"),
-    row("git config", Safe, Text, "l", "list get= get-all= get-regexp= show-origin show-scope name-only null type= local includes default="),
-    row("git count-objects", Safe, Nothing, "vH", "verbose human-readable"),
-    row("git credential", Machine, Text, "", ""),
-    row("git describe", Safe, Text, "", "all tags long always abbrev= match= exclude= dirty? exact-match contains candidates= first-parent"),
-    row("git diff", Safe, Maybe, "pusU:zwbRaWM?C?S:G:", GIT_LOOK),
-    row("git diff-files", Safe, Maybe, "pusU:zwbR", GIT_LOOK),
-    row("git diff-index", Safe, Maybe, "pusU:zwbR", GIT_LOOK),
-    row("git diff-tree", Safe, Maybe, "pusU:zwbRrtcm", GIT_LOOK),
-    row("git fetch", Network, Text, "apqvtnj:f", "all prune tags no-tags depth= quiet verbose dry-run multiple unshallow prune-tags deepen= force jobs= progress"),
-    row("git filter-branch", Build, Text, "", ""),
-    row("git filter-repo", Build, Text, "", ""),
-    row("git for-each-ref", Safe, Text, "", "count= format= sort= points-at= merged? contains? no-merged? ignore-case"),
-    row("git format-patch", Workspace, Maybe, "no>#", "stdout output-directory> numbered signoff cover-letter"),
-    row("git fsck", Safe, Nothing, "", "full strict no-dangling unreachable lost-found! no-reflogs connectivity-only"),
-    row("git gc", Build, Nothing, "q", "auto quiet prune? aggressive"),
-    row("git grep", Safe, Maybe, "nilwcvEFPhHe:A:B:C:qoLpWf<#Iazr", "line-number ignore-case files-with-matches name-only word-regexp count invert-match extended-regexp fixed-strings perl-regexp and or not all-match cached untracked color? no-color max-depth= context= after-context= before-context= heading break show-function function-context only-matching quiet max-count= null recursive text column"),
-    row("git hash-object", Safe, Reads, "t:", "stdin path="),
-    row("git help", Build, Text, "ag", "all guides"),
-    row("git init", Workspace, Writes, "qb:", "quiet bare initial-branch="),
-    row("git log", Safe, Maybe, "pusn:U:zwbRMCS:G:igL:crtm#qE F", GIT_LOOK),
-    row("git ls-files", Safe, Maybe, "cdmoiskuztvfX<x:", "cached deleted modified others ignored stage killed unmerged exclude= exclude-standard exclude-from< full-name error-unmatch abbrev? directory no-empty-directory eol deduplicate recurse-submodules format="),
-    row("git ls-remote", Network, Text, "htq", "heads tags refs quiet exit-code symref sort="),
-    row("git ls-tree", Safe, Maybe, "drtlz", "name-only name-status full-name full-tree abbrev? long object-only format="),
-    row("git merge", Build, Text, "m:qn", "no-ff ff ff-only squash no-commit abort continue quit no-edit message= strategy= quiet stat no-stat"),
-    row("git merge-base", Safe, Text, "a", "all octopus independent is-ancestor fork-point"),
-    row("git mv", Workspace, Writes, "fknv", "force dry-run verbose"),
-    row("git name-rev", Safe, Text, "", "tags name-only all always refs= exclude="),
-    row("git notes", Workspace, Sub(Safe), "", ""),
-    row("git notes list", Safe, Text, "", ""),
-    row("git notes show", Safe, Text, "", ""),
-    row("git pull", Network, Text, "qvr", "rebase? no-rebase ff-only ff no-ff quiet verbose tags prune all autostash depth="),
-    row("git push", External, Text, "uqvnf!d!", "set-upstream quiet verbose dry-run tags follow-tags all porcelain progress no-verify force! force-with-lease~ force-if-includes mirror! delete! prune! atomic push-option="),
-    row("git range-diff", Safe, Text, "", "no-color color? stat?"),
-    row("git rebase", Build, Text, "i", "continue abort skip quit interactive onto= autosquash autostash root keep-base"),
-    row("git reflog", Safe, Sub(Safe), "n:#", "oneline date= all"),
-    row("git reflog delete", Workspace, Text, "", ""),
-    row("git reflog expire", Workspace, Text, "", ""),
-    row("git reflog show", Safe, Text, "n:#", "oneline date= all"),
-    row("git remote", Workspace, Sub(Safe), "v", "verbose"),
-    row("git remote get-url", Safe, Text, "", "push all"),
-    row("git remote show", Network, Text, "n", ""),
-    row("git remote update", Network, Text, "p", "prune"),
-    row("git reset", Workspace, Maybe, "qN", "quiet soft mixed hard! keep! merge!"),
-    row("git restore", Workspace, Writes, "s:SWqp", "source= staged worktree quiet ours theirs ignore-unmerged progress"),
-    row("git rev-list", Safe, Maybe, "n:#", "count all max-count= since= until= author= first-parent no-merges merges left-right cherry-pick oneline reverse objects branches? tags? remotes? skip= topo-order date-order pretty? format= grep= parents not abbrev-commit"),
-    row("git rev-parse", Safe, Text, "q", "show-toplevel abbrev-ref? short? verify quiet git-dir absolute-git-dir git-common-dir is-inside-work-tree is-inside-git-dir is-bare-repository show-prefix show-cdup symbolic-full-name symbolic all branches? tags? remotes? default= sq show-superproject-working-tree is-shallow-repository"),
-    row("git revert", Build, Text, "nem:", "no-edit no-commit continue abort skip quit mainline="),
-    row("git rm", Workspace, Writes, "r!fnq", "cached force dry-run quiet ignore-unmatch"),
-    row("git shortlog", Safe, Text, "nsew?", "numbered summary email since= until= group= all no-merges"),
-    row("git show", Safe, Maybe, "pusU:zwbRMCn:#qm", GIT_LOOK),
-    row("git show-branch", Safe, Text, "", "all remotes list current sha1-name no-name topo-order"),
-    row("git show-ref", Safe, Text, "dqs?", "heads tags head verify hash? abbrev? dereference quiet branches"),
-    row("git stash", Workspace, Sub(Workspace), "um:aqkpS", "include-untracked message= all quiet keep-index patch staged"),
-    row("git stash apply", Workspace, Text, "q", "index quiet"),
-    row("git stash clear", Workspace, Text, "", ""),
-    row("git stash drop", Workspace, Text, "q", "quiet"),
-    row("git stash list", Safe, Text, "pn:#", "oneline date= stat?"),
-    row("git stash pop", Workspace, Text, "q", "index quiet"),
-    row("git stash push", Workspace, Maybe, "um:aqkpS", "include-untracked message= all quiet keep-index patch staged"),
-    row("git stash save", Workspace, Text, "uaqk", "include-untracked quiet"),
-    row("git stash show", Safe, Text, "pu", "stat? patch name-only name-status include-untracked"),
-    row("git status", Safe, Maybe, "sbuu?zv", "short branch porcelain? untracked-files? ignored? long verbose show-stash ahead-behind no-ahead-behind renames no-renames column? ignore-submodules?"),
-    row("git submodule", Network, Sub(Safe), "q", "quiet"),
-    row("git submodule status", Safe, Maybe, "", "recursive cached"),
-    row("git switch", Build, Text, "c:C:dqf!t", "create= force-create= detach quiet guess no-guess track? discard-changes! force! orphan= merge"),
-    row("git symbolic-ref", Safe, Text, "q", "short quiet"),
-    row("git tag", Safe, Text, "ln?aism:F<d!f!v!", "list sort= format= contains= no-contains= merged? no-merged? points-at= column? color? ignore-case annotate message= file< delete! force! sign! verify!"),
-    row("git update-index", Workspace, Writes, "", "refresh assume-unchanged no-assume-unchanged skip-worktree no-skip-worktree chmod= really-refresh"),
-    row("git update-ref", Workspace, Text, "", ""),
-    row("git var", Safe, Text, "l", ""),
-    row("git verify-commit", Build, Text, "", ""),
-    row("git version", Safe, Nothing, "", "build-options"),
-    row("git whatchanged", Safe, Maybe, "pn:#", GIT_LOOK),
-    row("git worktree", Build, Sub(Safe), "", ""),
-    row("git worktree list", Safe, Nothing, "vz", "porcelain verbose"),
-    row("go", Build, Sub(Safe), "", ""),
-    one_dash("go build", Build, Maybe, "o> v race tags= ldflags= trimpath mod= p= x n a"),
-    one_dash("go clean", Build, Maybe, "cache testcache modcache n x"),
-    one_dash("go doc", Safe, Text, "all short src u cmd"),
-    one_dash("go env", Safe, Text, "json changed"),
-    one_dash("go fmt", Build, Maybe, "n x"),
-    one_dash("go generate", Build, Maybe, "n v x run="),
-    one_dash("go get", Network, Text, "u d t v"),
-    one_dash("go install", Network, Text, "v"),
-    one_dash("go list", Build, Maybe, "json? f= m deps test u e versions find export"),
-    row("go mod", Network, Text, "", ""),
-    one_dash("go run", Build, Text, "race tags="),
-    one_dash("go test", Build, Maybe, "v run= bench= benchmem benchtime= count= race cover short timeout= p= tags= failfast json list= cpu= parallel= shuffle= skip= coverpkg= covermode= coverprofile> vet="),
-    one_dash("go version", Safe, Maybe, "m v"),
-    one_dash("go vet", Build, Maybe, "v tags= json"),
-    row("golangci-lint", Build, Text, "", ""),
-    row("gradle", Build, Text, "qp<x:", "info stacktrace offline no-daemon quiet tests= continue"),
-    plain("grep", Safe, TextThenReads, "nirRvlcoqswxhHA:B:C:e:f<EFPGLm:azZTbUI#yd:D:", "line-number ignore-case recursive dereference-recursive invert-match files-with-matches files-without-match count only-matching quiet silent no-messages word-regexp line-regexp no-filename with-filename after-context= before-context= context= regexp= file< extended-regexp fixed-strings perl-regexp basic-regexp max-count= text null include= exclude= exclude-dir= exclude-from< color? colour? binary-files= byte-offset label= line-buffered null-data initial-tab no-ignore-case directories= devices= help version"),
-    row("groups", Safe, Text, "", ""),
-    row("gsutil", External, Text, "", ""),
-    row("gunzip", Workspace, Writes, "fkqvtc", "keep force stdout to-stdout list test"),
-    row("gzip", Workspace, Writes, "cdfklnqrtv#", "stdout to-stdout decompress force keep list recursive test verbose best fast quiet"),
-    row("halt", Machine, Text, "", ""),
-    plain("hash", Safe, Text, "r", ""),
-    plain("head", Safe, Reads, "n:c:qvz#", "lines= bytes= quiet silent verbose zero-terminated"),
-    row("helm", External, Text, "", ""),
-    plain("help", Safe, Text, "dms", ""),
-    plain("hexdump", Safe, Reads, "bcCdoxvn:s:e:", "length= skip= canonical"),
-    plain("history", Safe, Nothing, "", ""),
-    row("host", Network, Hosts, "t:a", ""),
-    plain("hostname", Safe, Nothing, "sfidI", "short fqdn long domain"),
-    row("hostnamectl", Machine, Text, "", ""),
-    plain("id", Safe, Text, "aGgnruz", "group groups name real user zero"),
-    row("ifconfig", Machine, Text, "", ""),
-    row("insmod", Machine, Text, "", ""),
-    row("install", Workspace, Copies, "bcCdDm:o:g:pvTt>", "mode= directory verbose preserve-timestamps target-directory> no-target-directory"),
-    row("ip", Machine, Text, "", ""),
-    row("ip6tables", Machine, Text, "", ""),
-    row("iptables", Machine, Text, "", ""),
-    row("isort", Build, Maybe, "", "check check-only diff profile="),
-    row("java", Build, Maybe, "", ""),
-    row("javac", Build, Maybe, "", ""),
-    row("jest", Build, Maybe, "t:iw:", "watch coverage testNamePattern= runInBand silent verbose ci bail?"),
-    plain("jobs", Safe, Text, "lnprs", ""),
-    plain("join", Safe, Reads, "a:e:i1:2:j:o:t:v:z", "ignore-case header check-order nocheck-order"),
-    row("journalctl", Machine, Text, "", ""),
-    row("jq", Safe, TextThenReads, "rcesSMCaRnjf<L<", "raw-output compact-output exit-status slurp sort-keys monochrome-output color-output ascii-output raw-input null-input join-output tab indent= arg& argjson& slurpfile& rawfile& args jsonargs from-file< stream seq raw-output0 help version"),
-    row("just", Build, Text, "", ""),
-    row("kill", Machine, Text, "", ""),
-    row("killall", Machine, Text, "", ""),
-    row("kubectl", External, Sub(Safe), "n:", "namespace= context= help"),
-    row("kubectl apply", External, Text, "", ""),
-    row("kubectl config", Network, Text, "", ""),
-    row("kubectl delete", External, Text, "", ""),
-    row("kubectl describe", Network, Text, "n:l:A", "namespace= selector= all-namespaces"),
-    row("kubectl explain", Network, Text, "", "recursive"),
-    row("kubectl get", Network, Text, "n:o:l:Aw", "namespace= output= selector= all-namespaces watch show-labels sort-by= no-headers field-selector="),
-    row("kubectl logs", Network, Text, "n:fc:pl:", "namespace= follow container= tail= since= previous timestamps all-containers selector="),
-    row("kubectl top", Network, Text, "n:", "namespace="),
-    row("kubectl version", Network, Nothing, "o:", "client output="),
-    row("launchctl", Machine, Text, "", ""),
-    row("ld", Build, Maybe, "", ""),
-    row("ldd", Build, Reads, "v", ""),
-    row("less", Build, Reads, "", ""),
-    row("lftp", External, Text, "", ""),
-    row("link", Workspace, Copies, "", ""),
-    row("ln", Workspace, Copies, "fFinPrsvTt>b", "force symbolic relative verbose no-dereference target-directory> no-target-directory interactive"),
-    plain("locale", Safe, Text, "amck", ""),
-    row("logger", Machine, Text, "", ""),
-    plain("logname", Safe, Nothing, "", ""),
-    row("losetup", Machine, Text, "", ""),
-    plain("ls", Safe, Reads, "aAbBcCdfFgGhHiI:klLmnNopqQrRsStT:uUvw:xXZ1", "all almost-all author block-size= color? colour? directory classify? file-type format= full-time group-directories-first no-group human-readable si dereference hide= indicator-style= inode ignore= literal numeric-uid-gid recursive reverse size sort= time= time-style= width= zero hyperlink? help version"),
-    plain("lsb_release", Safe, Nothing, "acdirs", "all description release codename short id"),
-    plain("lsblk", Machine, Nothing, "", ""),
-    row("lsof", Machine, Text, "", ""),
-    row("mail", External, Text, "", ""),
-    row("make", Build, Text, "j?kBsnqwiC<f<l?O?", "jobs? keep-going always-make silent quiet dry-run just-print directory< file< makefile< no-print-directory output-sync? print-directory version"),
-    plain("man", Safe, Text, "kfw", ""),
-    plain("md5", Safe, Reads, "qr", ""),
-    plain("md5sum", Safe, Reads, "bctwz", "check quiet status strict tag"),
-    row("meson", Build, Text, "", ""),
-    row("mkdir", Workspace, Writes, "pm:vZ", "parents mode= verbose"),
-    row("mke2fs", Never, Text, "", ""),
-    row("mkfifo", Workspace, Writes, "m:", "mode="),
-    row("mknod", Machine, Writes, "", ""),
-    row("mkswap", Never, Text, "", ""),
-    row("mktemp", Workspace, Text, "dqutp:", "directory dry-run quiet suffix= tmpdir?"),
-    row("mocha", Build, Maybe, "g:", "grep= timeout= reporter="),
-    row("modprobe", Machine, Text, "", ""),
-    row("mongo", External, Text, "", ""),
-    row("mongosh", External, Text, "", ""),
-    row("more", Build, Reads, "", ""),
-    row("mount", Machine, Text, "", ""),
-    row("mv", Workspace, Copies, "fifnuvTt>b", "force interactive no-clobber update? verbose target-directory> no-target-directory"),
-    row("mvn", Build, Text, "qBoDPp:f<ntT:", "quiet batch-mode offline"),
-    row("mypy", Build, Maybe, "p:m:", "strict ignore-missing-imports config-file<"),
-    row("mysql", External, Text, "", ""),
-    row("mysqladmin", External, Text, "", ""),
-    row("mysqldump", External, Text, "", ""),
-    row("nc", External, Hosts, "", ""),
-    row("ncat", External, Hosts, "", ""),
-    row("netcat", External, Hosts, "", ""),
-    row("netstat", Machine, Nothing, "", ""),
-    row("nft", Machine, Text, "", ""),
-    row("ninja", Build, Text, "C<j:k:nvt:", "version"),
-    plain("nl", Safe, Reads, "b:f:h:i:l:n:ps:v:w:d:", "body-numbering= number-width= number-separator= starting-line-number= number-format="),
-    row("nmap", Network, Hosts, "", ""),
-    row("node", Build, Maybe, "v", "version test"),
-    row("npm", Build, Sub(Safe), "v", "version silent"),
-    row("npm add", Network, Text, "DESgO", "save-dev save save-exact save-optional"),
-    row("npm audit", Network, Text, "", "json omit= production audit-level="),
-    row("npm ci", Network, Nothing, "", "ignore-scripts no-audit no-fund omit= prefer-offline silent"),
-    row("npm config", Machine, Text, "", ""),
-    row("npm dist-tag", External, Text, "", ""),
-    row("npm exec", Network, Text, "", ""),
-    row("npm help", Build, Text, "", ""),
-    row("npm i", Network, Text, "DESgO", "save-dev save save-exact save-optional ignore-scripts no-audit no-fund legacy-peer-deps omit="),
-    row("npm info", Network, Text, "", "json"),
-    row("npm init", Network, Text, "y", "yes"),
-    row("npm install", Network, Text, "DESgO", "save-dev save save-exact save-optional ignore-scripts no-audit no-fund legacy-peer-deps omit= no-save"),
-    row("npm login", External, Text, "", ""),
-    row("npm logout", External, Text, "", ""),
-    row("npm ls", Build, Text, "ag", "all depth= json long parseable omit= global"),
-    row("npm outdated", Network, Text, "", "json long"),
-    row("npm owner", External, Text, "", ""),
-    row("npm publish", External, Text, "", ""),
-    row("npm run", Build, Text, "sw:", "silent if-present workspace= workspaces"),
-    row("npm run-script", Build, Text, "s", "silent if-present"),
-    row("npm search", Network, Text, "", "json"),
-    row("npm start", Build, Text, "s", "silent"),
-    row("npm t", Build, Text, "s", "silent"),
-    row("npm test", Build, Text, "sw:", "silent workspace= workspaces if-present"),
-    row("npm uninstall", Network, Text, "DSg", "save-dev save"),
-    row("npm unpublish", External, Text, "", ""),
-    row("npm update", Network, Text, "DSg", "save"),
-    row("npm version", Build, Text, "", ""),
-    row("npm view", Network, Text, "", "json"),
-    plain("nproc", Safe, Nothing, "", "all ignore="),
-    row("npx", Network, Text, "", ""),
-    row("nslookup", Network, Hosts, "", ""),
-    plain("numfmt", Safe, Text, "d:", "from= to= suffix= field= format= padding= grouping header? round= delimiter="),
-    plain("od", Safe, Reads, "A:abcdfHhijlN:oStw?vx", "address-radix= format= read-bytes= skip-bytes= width?"),
-    row("open", Machine, Text, "", ""),
-    row("openssl", Build, Text, "", ""),
-    row("osascript", Machine, Text, "", ""),
-    row("pacman", Machine, Text, "", ""),
-    row("parted", Machine, Writes, "", ""),
-    row("passwd", Machine, Text, "", ""),
-    plain("paste", Safe, Reads, "d:sz", "delimiters= serial zero-terminated"),
-    row("patch", Build, Writes, "p:i<NRsfb", "strip= input< dry-run forward reverse silent quiet"),
-    plain("pathchk", Safe, Text, "pP", "portability"),
-    row("perl", Build, Maybe, "", ""),
-    row("pgrep", Safe, Text, "flaxnou:c", "full list-name list-full exact newest oldest count"),
-    row("php", Build, Maybe, "", ""),
-    row("ping", Network, Hosts, "c:i:W:46qnt:", ""),
-    row("ping6", Network, Hosts, "c:i:W:qn", ""),
-    row("pip", Network, Sub(Safe), "Vq", "version"),
-    row("pip check", Build, Nothing, "", ""),
-    row("pip download", Network, Text, "", ""),
-    row("pip freeze", Build, Nothing, "l", "local all exclude-editable"),
-    row("pip install", Network, Text, "r<e:Uqc<t>", "requirement< editable= upgrade quiet no-deps pre user constraint< no-cache-dir disable-pip-version-check"),
-    row("pip list", Build, Nothing, "l", "format= local not-required"),
-    row("pip show", Build, Text, "f", "files"),
-    row("pip uninstall", Build, Text, "y", "yes"),
-    row("pip3", Network, Sub(Safe), "Vq", "version"),
-    row("pip3 freeze", Build, Nothing, "l", "local all"),
-    row("pip3 install", Network, Text, "r<e:Uqc<t>", "requirement< editable= upgrade quiet no-deps pre user constraint<"),
-    row("pip3 list", Build, Nothing, "l", "format= local"),
-    row("pip3 show", Build, Text, "f", "files"),
-    row("pipx", Network, Text, "", ""),
-    row("pkg", Machine, Text, "", ""),
-    row("pkill", Machine, Text, "", ""),
-    row("pnpm", Build, Sub(Network), "vr", "version recursive filter= silent"),
-    row("pnpm add", Network, Text, "DEw", "save-dev save-exact"),
-    row("pnpm build", Build, Text, "", ""),
-    row("pnpm dlx", Network, Text, "", ""),
-    row("pnpm exec", Build, Text, "", ""),
-    row("pnpm i", Network, Text, "", "frozen-lockfile ignore-scripts"),
-    row("pnpm install", Network, Text, "DE", "frozen-lockfile prefer-offline ignore-scripts prod"),
-    row("pnpm publish", External, Text, "", ""),
-    row("pnpm run", Build, Text, "r", "silent if-present recursive filter="),
-    row("pnpm test", Build, Text, "r", "silent recursive filter="),
-    row("pnpm update", Network, Text, "", ""),
-    row("podman", Machine, Text, "", ""),
-    row("poetry", Build, Sub(Safe), "V", "version"),
-    row("poetry add", Network, Text, "", ""),
-    row("poetry install", Network, Text, "", ""),
-    row("poetry publish", External, Text, "", ""),
-    row("poetry run", Build, Text, "", ""),
-    row("poetry update", Network, Text, "", ""),
-    row("poweroff", Machine, Text, "", ""),
-    row("pr", Safe, Reads, "dfn:l:w:tTh:ms:", ""),
-    row("pre-commit", Build, Text, "", ""),
-    row("prettier", Build, Maybe, "wcl", "check write list-different config< parser= log-level="),
-    plain("printenv", Safe, Text, "0", "null"),
-    plain("printf", Safe, Text, "", ""),
-    plain("ps", Safe, Text, "aAdeflwuxjHTo:p:u:C:", "forest sort= no-headers pid= ppid= format= user="),
-    row("psql", External, Text, "", ""),
-    plain("pwd", Safe, Nothing, "LP", "logical physical"),
-    row("pylint", Build, Maybe, "", "disable= enable= rcfile< score="),
-    row("pyright", Build, Maybe, "", ""),
-    row("pytest", Build, Maybe, "qvxsk:m:n:lr:", "quiet verbose exitfirst maxfail= lf last-failed ff failed-first tb= no-header durations= collect-only co cov? cov-report= capture= showlocals color= disable-warnings strict-markers timeout= deselect= ignore= numprocesses= sw stepwise"),
-    row("python", Build, Maybe, "Vm:uBIsEOx", "version"),
-    row("python3", Build, Maybe, "Vm:uBIsEOx", "version"),
-    row("rails", Build, Text, "", ""),
-    row("rake", Build, Text, "", ""),
-    row("rclone", External, Text, "", ""),
-    plain("readlink", Safe, Reads, "femnqsvz", "canonicalize canonicalize-existing canonicalize-missing no-newline quiet zero"),
-    plain("realpath", Safe, Reads, "emLPqsz", "canonicalize-existing canonicalize-missing relative-to= relative-base= quiet strip no-symlinks zero logical physical"),
-    row("reboot", Machine, Text, "", ""),
-    row("redis-cli", External, Text, "", ""),
-    row("renice", Machine, Text, "", ""),
-    row("reset", Safe, Nothing, "", ""),
-    plain("return", Safe, Text, "", ""),
-    plain("rev", Safe, Reads, "", ""),
-    row("rg", Safe, TextThenReads, "niSsvlcowFPUuxA:B:C:e:f<g:t:T:m:HINLj:pqar:0d:M:E:", "line-number no-line-number ignore-case smart-case case-sensitive invert-match files-with-matches files-without-match count count-matches only-matching word-regexp line-regexp fixed-strings pcre2 multiline multiline-dotall unrestricted after-context= before-context= context= regexp= file< glob= iglob= type= type-not= max-count= with-filename no-filename heading no-heading hidden no-ignore no-ignore-vcs follow color= colors= json stats sort= sortr= max-depth= max-columns= files null text quiet replace= pretty trim vimgrep column byte-offset passthru type-list no-messages crlf encoding= engine= max-filesize= threads= no-config no-ignore-parent one-file-system version help max-columns-preview"),
-    row("rm", Workspace, Writes, "r!R!fdviI", "recursive! force verbose interactive? dir no-preserve-root! preserve-root? one-file-system"),
-    row("rmdir", Workspace, Writes, "pv", "parents verbose ignore-fail-on-non-empty"),
-    row("rmmod", Machine, Text, "", ""),
-    row("route", Machine, Text, "", ""),
-    row("rspec", Build, Maybe, "f:e:", "format= example= fail-fast"),
-    row("rsync", Workspace, Copies, "avzhrlptgoDnuPcxHAXiSW", "archive verbose compress human-readable recursive links perms times dry-run update progress partial delete! exclude= include= stats checksum itemize-changes info= existing ignore-existing size-only inplace numeric-ids"),
-    row("rubocop", Build, Maybe, "aA", "format= autocorrect"),
-    row("ruby", Build, Maybe, "cvw", "version"),
-    row("ruff", Build, Text, "q", "fix check diff select= ignore= config<"),
-    row("rustc", Build, Maybe, "Vv", "version verbose edition= crate-type= explain= print="),
-    row("rustfmt", Build, Maybe, "qv", "check edition= emit= version"),
-    row("rustup", Machine, Sub(Safe), "V", "version"),
-    row("rustup show", Build, Text, "", ""),
-    row("scp", External, Text, "", ""),
-    row("screen", Machine, Text, "", ""),
-    row("sed", Safe, Special, "nEruse:f<i~zl:", "quiet silent regexp-extended separate unbuffered expression= file< in-place~ null-data posix sandbox debug line-length= version help follow-symlinks!"),
-    row("sendmail", External, Text, "", ""),
-    plain("seq", Safe, Text, "f:s:w", "format= separator= equal-width"),
-    row("service", Machine, Text, "", ""),
-    row("sftp", External, Text, "", ""),
-    plain("sha1sum", Safe, Reads, "bctwz", "check quiet status strict tag"),
-    plain("sha256sum", Safe, Reads, "bctwz", "check quiet status strict tag"),
-    plain("sha512sum", Safe, Reads, "bctwz", "check quiet status strict tag"),
-    plain("shasum", Safe, Reads, "a:bctp", "algorithm= check status"),
-    row("shellcheck", Safe, Reads, "s:e:f:xS:", "shell= exclude= format= severity= color?"),
-    row("shred", Workspace, Writes, "fn:uvxz", "force iterations= remove? verbose exact zero"),
-    row("shuf", Safe, Reads, "ei:n:o>rz", "echo input-range= head-count= output> repeat zero-terminated"),
-    row("shutdown", Machine, Text, "", ""),
-    plain("sleep", Safe, Text, "", ""),
-    row("snap", Machine, Text, "", ""),
-    row("socat", External, Text, "", ""),
-    row("sort", Safe, Reads, "bdfghik:Mnrct:uVzsCmo>RS:", "ignore-leading-blanks dictionary-order ignore-case general-numeric-sort ignore-nonprinting month-sort human-numeric-sort numeric-sort random-sort reverse sort= version-sort check? key= merge output> stable buffer-size= field-separator= unique zero-terminated parallel= debug help version"),
-    row("source", Build, Reads, "", ""),
-    row("split", Workspace, Copies, "a:b:C:dl:n:x", "lines= bytes= number= numeric-suffixes? suffix-length= additional-suffix="),
-    row("sqlite3", Build, Maybe, "", ""),
-    row("ss", Machine, Text, "", ""),
-    row("ssh-add", Machine, Text, "", ""),
-    row("ssh-agent", Machine, Text, "", ""),
-    row("ssh-copy-id", External, Text, "", ""),
-    row("ssh-keygen", Machine, Text, "", ""),
-    plain("stat", Safe, Reads, "c:fLtx", "format= printf= dereference file-system terse"),
-    plain("strings", Safe, Reads, "an:t:e:o", "all bytes= radix= encoding="),
-    plain("stty", Safe, Text, "a", ""),
-    plain("sum", Safe, Reads, "rs", ""),
-    plain("sw_vers", Safe, Nothing, "", ""),
-    row("swapoff", Machine, Text, "", ""),
-    row("swapon", Machine, Text, "", ""),
-    row("swift", Build, Sub(Safe), "", "version"),
-    plain("sync", Safe, Nothing, "", ""),
-    row("sysctl", Machine, Text, "", ""),
-    row("systemctl", Machine, Text, "", ""),
-    plain("tac", Safe, Reads, "brs:", "before separator="),
-    plain("tail", Safe, Reads, "n:c:fFqvz#s:", "lines= bytes= follow? retry quiet silent verbose zero-terminated pid= sleep-interval="),
-    row("tar", Workspace, Text, "cxtruzjJvpkmaOhwf&C<", "create extract get list append update gzip bzip2 xz zstd verbose file& directory< exclude= strip-components= no-same-owner no-same-permissions keep-old-files touch auto-compress to-stdout wildcards dereference version help totals"),
-    row("tee", Workspace, Writes, "aip", "append ignore-interrupts"),
-    row("telnet", External, Hosts, "", ""),
-    row("terraform", External, Sub(Safe), "", "version help"),
-    one_dash("terraform fmt", Build, Maybe, "check diff recursive list="),
-    one_dash("terraform init", Network, Text, "upgrade backend= input="),
-    one_dash("terraform plan", Network, Text, "out> input= no-color var= var-file<"),
-    one_dash("terraform validate", Build, Nothing, "json no-color"),
-    row("test", Safe, Text, "", ""),
-    row("tig", Build, Text, "", ""),
-    row("tmux", Machine, Text, "", ""),
-    row("top", Safe, Nothing, "bn:d:p:Hiu:", ""),
-    row("touch", Workspace, Writes, "acmd:r<t:h", "no-create date= reference< time= no-dereference"),
-    row("tox", Build, Text, "e:qv", ""),
-    plain("tr", Safe, Text, "cCdst", "complement delete squeeze-repeats truncate-set1"),
-    row("traceroute", Network, Hosts, "", ""),
-    row("tree", Safe, Reads, "adfilnrstuvhDFgJNpqQRSxL:I:P:C", "dirsfirst noreport gitignore prune filelimit= matchdirs du si charset= sort= inodes"),
-    plain("true", Safe, Text, "", ""),
-    row("truncate", Workspace, Writes, "cos:r<", "no-create size= reference< io-blocks"),
-    row("ts-node", Build, Maybe, "", ""),
-    row("tsc", Build, Maybe, "p<bw", "noEmit project< build watch version pretty= skipLibCheck strict incremental"),
-    plain("tsort", Safe, Reads, "", ""),
-    plain("tty", Safe, Nothing, "s", "silent quiet"),
-    plain("type", Safe, Text, "aftpP", ""),
-    row("ufw", Machine, Text, "", ""),
-    plain("ulimit", Safe, Text, "aHSnuvtfsc", ""),
-    plain("umask", Safe, Text, "Sp", ""),
-    row("umount", Machine, Text, "", ""),
-    plain("uname", Safe, Nothing, "amnoprsvi", "all kernel-name nodename kernel-release kernel-version machine processor operating-system"),
-    plain("unexpand", Safe, Reads, "at:", "all first-only tabs="),
-    row("uniq", Safe, Copies, "cdDf:is:uw:z", "count repeated all-repeated? skip-fields= ignore-case skip-chars= unique check-chars= zero-terminated group?"),
-    row("unlink", Workspace, Writes, "", ""),
-    row("unxz", Workspace, Writes, "fkqvc", "keep force stdout"),
-    row("unzip", Workspace, Maybe, "lqovntpd>", ""),
-    plain("uptime", Safe, Nothing, "ps", "pretty since"),
-    row("useradd", Machine, Text, "", ""),
-    row("userdel", Machine, Text, "", ""),
-    row("usermod", Machine, Text, "", ""),
-    plain("users", Safe, Nothing, "", ""),
-    row("uv", Build, Sub(Safe), "V", "version"),
-    row("uv add", Network, Text, "", "dev"),
-    row("uv lock", Network, Nothing, "", "check offline"),
-    row("uv pip", Network, Text, "", ""),
-    row("uv publish", External, Text, "", ""),
-    row("uv run", Build, Text, "", ""),
-    row("uv sync", Network, Nothing, "", "frozen locked offline all-extras dev"),
-    row("uvx", Network, Text, "", ""),
-    plain("vdir", Safe, Reads, "al", ""),
-    row("vi", Build, Writes, "", ""),
-    row("vim", Build, Writes, "", ""),
-    row("vitest", Build, Maybe, "t:u", "run watch coverage reporter= testNamePattern="),
-    plain("vm_stat", Safe, Nothing, "", ""),
-    plain("vmstat", Safe, Text, "as", ""),
-    row("w", Safe, Nothing, "hs", ""),
-    row("wait", Safe, Text, "nf", ""),
-    plain("wc", Safe, Reads, "clLmw", "bytes chars lines max-line-length words total="),
-    row("wget", Network, Hosts, "qO>P>cNvSr", "quiet output-document> directory-prefix> continue timestamping no-verbose spider timeout= tries= user-agent= post-data& post-file& body-data& body-file& method& header& no-check-certificate output-file> max-redirect= recursive version help execute& use-askpass& input-file< server-response"),
-    plain("whatis", Safe, Text, "", ""),
-    plain("whereis", Safe, Text, "bms", ""),
-    plain("which", Safe, Text, "as", "all"),
-    plain("who", Safe, Text, "abdHlmpqrstTu", "all boot count heading"),
-    plain("whoami", Safe, Nothing, "", ""),
-    row("wipefs", Never, Text, "", ""),
-    row("wrangler", External, Text, "", ""),
-    row("xcodebuild", Build, Text, "", ""),
-    row("xxd", Safe, Copies, "abc:eg:il:o:ps:u", ""),
-    row("xz", Workspace, Writes, "cdfklqtvz#", "stdout decompress force keep list test"),
-    plain("xzcat", Safe, Reads, "", ""),
-    row("yarn", Build, Sub(Network), "v", "version silent"),
-    row("yarn add", Network, Text, "DE", "dev exact"),
-    row("yarn build", Build, Text, "", ""),
-    row("yarn install", Network, Nothing, "", "frozen-lockfile immutable production ignore-scripts"),
-    row("yarn publish", External, Text, "", ""),
-    row("yarn run", Build, Text, "", ""),
-    row("yarn test", Build, Text, "", ""),
-    row("yarn upgrade", Network, Text, "", ""),
-    plain("yes", Safe, Text, "", ""),
-    row("yq", Build, TextThenReads, "reoPCM", ""),
-    row("yum", Machine, Text, "", ""),
-    plain("zcat", Safe, Reads, "f", ""),
-    row("zgrep", Build, TextThenReads, "nivl", ""),
-    row("zip", Workspace, Special, "r9q", ""),
-    row("zipinfo", Safe, Reads, "1lv", ""),
-    plain("zless", Build, Reads, "", ""),
-    row("zypper", Machine, Text, "", ""),
-];
+static PROGRAMS: LazyLock<Programs> = LazyLock::new(|| Programs::split(TEXT));
+
+impl Programs {
+    /// Finds the lines of each row.
+    fn split(text: &'static str) -> Self {
+        let mut programs = Programs { definitions: HashMap::new(), entries: HashMap::new() };
+        let is_data = |line: &&str| !line.is_empty() && !line.trim_start().starts_with('#');
+        let mut lines = text.lines().filter(is_data).peekable();
+        while let Some(line) = lines.next() {
+            if let Some((name, words)) = line.split_once(" = ").filter(|_| line.starts_with('$')) {
+                programs.definitions.insert(name, words);
+                continue;
+            }
+            let mut rules = vec![];
+            while let Some(rule) = lines.next_if(|line| line.starts_with("    ")) {
+                rules.push(rule.trim_start());
+            }
+            let (names, head) = line.split_once(": ").unwrap_or((line, ""));
+            for name in names.split(", ") {
+                let entry = Entry { name, head, rules: rules.clone(), row: OnceLock::new() };
+                programs.entries.insert(name, entry);
+            }
+        }
+        programs
+    }
+
+    /// Splits words, and puts in those that a name such as `$look` stands for.
+    fn words(&self, text: &'static str) -> Result<Vec<&'static str>, String> {
+        let mut words = vec![];
+        for word in text.split_whitespace() {
+            match word.starts_with('$') {
+                true => {
+                    let defined = self.definitions.get(word);
+                    let defined = defined.ok_or_else(|| format!("`{word}` is not defined"))?;
+                    words.extend(defined.split_whitespace());
+                }
+                false => words.push(word),
+            }
+        }
+        Ok(words)
+    }
+}
+
+impl Entry {
+    fn read(&self, programs: &Programs) -> Result<ProgramRow, String> {
+        let (facts, options) = self.head.split_once(" | ").unwrap_or((self.head, ""));
+        let mut facts = facts.split(' ');
+        let zone = zone_of(facts.next().unwrap_or_default())?;
+        let takes = operand_kind(facts.next().unwrap_or_default())?;
+        let mut row = ProgramRow::new(self.name, zone, takes);
+        for flag in facts {
+            match flag {
+                "plain" => row.plain = true,
+                "prints" => row.prints = true,
+                "one-dash" => row.long_with_one_dash = true,
+                "letters" => row.letters = true,
+                "assigns" => row.assigns = true,
+                _ => return Err(format!("`{flag}` is not a flag")),
+            }
+        }
+        let mut options = programs.words(options)?;
+        if let Some(short) = options.first().and_then(|word| word.strip_prefix('-')) {
+            row.short = short;
+            options.remove(0);
+        }
+        row.long = options.join(" ");
+        for line in &self.rules {
+            let (head, effects) = line.split_once(" => ").ok_or("a rule has no `=>`")?;
+            row.rules.push(Rule::read(&programs.words(head)?, effects)?);
+        }
+        if let Some((outer, _)) = self.name.rsplit_once(' ') {
+            let outer = row_of(outer).ok_or_else(|| format!("`{outer}` has no row"))?;
+            let inherited = outer.rules.iter().filter(|rule| rule.time == RuleTime::Each);
+            row.rules.extend(inherited.cloned());
+        }
+        Ok(row)
+    }
+}
+
+pub(crate) fn zone_of(text: &str) -> Result<Zone, String> {
+    let zones = [
+        Zone::Safe,
+        Zone::Workspace,
+        Zone::Build,
+        Zone::Network,
+        Zone::External,
+        Zone::Machine,
+        Zone::Never,
+    ];
+    let zone = zones.into_iter().find(|zone| zone.as_str() == text);
+    zone.ok_or_else(|| format!("`{text}` is not a zone"))
+}
+
+pub(crate) fn operand_kind(text: &str) -> Result<OperandKind, String> {
+    let (kind, detail) = text.split_once(':').unwrap_or((text, ""));
+    Ok(match (kind, detail) {
+        ("nothing", "") => OperandKind::Nothing,
+        ("text", "") => OperandKind::Text,
+        ("maybe", "") => OperandKind::Maybe,
+        ("reads", "") => OperandKind::Reads,
+        ("text-then-reads", "") => OperandKind::TextThenReads,
+        ("writes", "") => OperandKind::Writes,
+        ("copies", "") => OperandKind::Copies,
+        ("hosts", "") => OperandKind::Hosts,
+        ("special", "") => OperandKind::Special,
+        ("sub", zone) => OperandKind::Sub(zone_of(zone)?),
+        ("runs", "") => OperandKind::Runs(0),
+        ("runs", count) => OperandKind::Runs(
+            count.parse().map_err(|_| format!("`{count}` is not a number of words"))?,
+        ),
+        ("as", runner) => OperandKind::RunsAs(match runner {
+            "applet" => Runner::Applet,
+            "builtin" => Runner::Builtin,
+            "cotter" => Runner::Cotter,
+            "find" => Runner::Find,
+            "flock" => Runner::Flock,
+            "shell" => Runner::Shell,
+            "ssh" => Runner::Ssh,
+            "su" => Runner::Su,
+            "watch" => Runner::Watch,
+            "xargs" => Runner::Xargs,
+            _ => return Err(format!("no code is named `{runner}`")),
+        }),
+        _ => return Err(format!("`{text}` says nothing about operands")),
+    })
+}
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
+    use crate::shell::options::takes_short;
 
     #[test]
-    fn command_table_is_sorted() {
-        for pair in TABLE.windows(2) {
-            assert!(
-                pair[0].name < pair[1].name,
-                "`{}` stands before `{}`",
-                pair[0].name,
-                pair[1].name
-            );
+    fn every_row_can_be_read() {
+        let mut wrong = vec![];
+        for (name, entry) in &PROGRAMS.entries {
+            match entry.read(&PROGRAMS) {
+                Err(why) => wrong.push(format!("{name}: {why}")),
+                Ok(row) => wrong.extend(
+                    // A letter that the row does not have is never found.
+                    row.rules
+                        .iter()
+                        .filter(|rule| rule.time != RuleTime::Each)
+                        .flat_map(Rule::letters)
+                        .filter(|letter| !takes_short(row.short, *letter))
+                        .map(|letter| {
+                            format!("{name}: a rule knows `-{letter}`, the row does not")
+                        }),
+                ),
+            }
         }
-        for row in TABLE {
-            assert!(row_of(row.name).is_some_and(|found| std::ptr::eq(found, row)));
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    #[test]
+    fn rows_are_sorted_and_named_once() {
+        let heads = TEXT.lines().filter(|line| !line.starts_with(['#', '$', ' ']));
+        let heads = heads.filter_map(|line| line.split_once(": "));
+        let names: Vec<Vec<_>> = heads.map(|(names, _)| names.split(", ").collect()).collect();
+        for pair in names.windows(2) {
+            assert!(pair[0][0] < pair[1][0], "`{}` is before `{}`", pair[0][0], pair[1][0]);
         }
+        let all: Vec<_> = names.concat();
+        let mut seen = HashSet::new();
+        let twice: Vec<_> = all.iter().filter(|name| !seen.insert(**name)).collect();
+        assert_eq!(twice, [""; 0].each_ref());
+        assert_eq!(all.len(), PROGRAMS.entries.len());
     }
 }

@@ -5,11 +5,13 @@ use cotter::permission::{Zone, facts::CommandWordKind};
 use crate::shell::{
     command_verdict::CommandVerdict,
     expand::{Field, Shape},
-    judge::plain_words,
+    find,
+    judge::{plain_words, unknown},
     names,
     options::{ParsedOptions, Until, kind_of},
-    programs::is_pipe,
-    table::{OperandKind, ProgramRow},
+    programs::{is_pipe, own_program},
+    rules,
+    table::{OperandKind, ProgramRow, Runner},
 };
 
 /// A command that another one runs.
@@ -25,164 +27,64 @@ pub(crate) enum WrappedCommand {
     Input { shell: String },
 }
 
-/// A command that only runs another: its options, and the number of words before the other command.
-struct Wrapper {
-    row: ProgramRow,
-    before: usize,
-    assigns: bool,
-}
-
-const fn wrapper(
-    name: &'static str,
-    zone: Zone,
-    before: usize,
-    short: &'static str,
-    long: &'static str,
-) -> Wrapper {
-    let row = ProgramRow {
-        name,
-        zone,
-        takes: OperandKind::Text,
-        short,
-        long,
-        plain: false,
-        long_with_one_dash: false,
-    };
-    Wrapper { row, before, assigns: false }
-}
-
-const fn assigning(
-    name: &'static str,
-    zone: Zone,
-    short: &'static str,
-    long: &'static str,
-) -> Wrapper {
-    Wrapper { assigns: true, ..wrapper(name, zone, 0, short, long) }
-}
-
-static WRAPPERS: [Wrapper; 27] = [
-    wrapper("pkexec", Zone::Machine, 0, "u:", "user= keep-cwd"),
-    wrapper(
-        "systemd-run",
-        Zone::Machine,
-        0,
-        "tPqGdp:",
-        "user scope pty pipe wait quiet unit= property=",
-    ),
-    assigning(
-        "sudo",
-        Zone::Machine,
-        "nbHEkSAPu:g:p:C:D<h:R<r:t:T:U:",
-        "non-interactive background set-home preserve-env? stdin user= group= prompt= chdir<",
-    ),
-    wrapper("doas", Zone::Machine, 0, "nsu:C<", ""),
-    assigning("env", Zone::Safe, "i0u:C<v", "ignore-environment null unset= chdir< debug"),
-    wrapper("nice", Zone::Safe, 0, "n:#", "adjustment="),
-    wrapper("nohup", Zone::Safe, 0, "", ""),
-    wrapper("time", Zone::Safe, 0, "pvaf:o>", "portability verbose append format= output>"),
-    wrapper("gtime", Zone::Safe, 0, "pvaf:o>", "portability verbose append format= output>"),
-    wrapper(
-        "timeout",
-        Zone::Safe,
-        1,
-        "k:s:v",
-        "kill-after= signal= foreground preserve-status verbose",
-    ),
-    wrapper(
-        "gtimeout",
-        Zone::Safe,
-        1,
-        "k:s:v",
-        "kill-after= signal= foreground preserve-status verbose",
-    ),
-    wrapper("stdbuf", Zone::Safe, 0, "i:o:e:", "input= output= error="),
-    wrapper("setsid", Zone::Safe, 0, "cfw", "ctty fork wait"),
-    wrapper("ionice", Zone::Safe, 0, "c:n:t", "class= classdata= ignore"),
-    wrapper("chrt", Zone::Machine, 1, "bfior", "batch fifo idle other rr"),
-    wrapper("taskset", Zone::Safe, 1, "c", "cpu-list"),
-    wrapper("unbuffer", Zone::Safe, 0, "p", ""),
-    wrapper("caffeinate", Zone::Safe, 0, "dimsut:", ""),
-    wrapper("chronic", Zone::Safe, 0, "ev", ""),
-    wrapper("strace", Zone::Build, 0, "fqve:s:o>tTrcyn", ""),
-    wrapper("ltrace", Zone::Build, 0, "fe:s:o>tTrc", ""),
-    wrapper("xvfb-run", Zone::Build, 0, "a", "auto-servernum"),
-    wrapper("firejail", Zone::Machine, 0, "", ""),
-    wrapper("unshare", Zone::Machine, 0, "rmnpuifUC", ""),
-    wrapper("nsenter", Zone::Machine, 0, "", ""),
-    wrapper("chroot", Zone::Machine, 1, "", ""),
-    wrapper("runuser", Zone::Machine, 0, "u:", ""),
-];
-
-/// The verdict on a command that runs another, if the name is one of those.
-pub(crate) fn unwrap(name: &str, fields: &[Field]) -> Option<CommandVerdict> {
-    if let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.row.name == name) {
-        return Some(simple(wrapper, fields));
-    }
-    Some(match name {
-        "sh" | "bash" | "dash" | "zsh" | "ksh" | "ash" | "fish" | "rbash" => shell(name, fields),
-        "su" => su(fields),
-        "command" | "builtin" | "exec" => builtin(name, fields),
-        "busybox" | "toybox" => {
-            let mut verdict = CommandVerdict::new(Zone::Safe);
-            verdict.words = plain_words(fields);
-            if fields.len() > 1 {
-                verdict.run(WrappedCommand::Program(fields[1..].to_vec()));
+/// The verdict on a command that runs another, if the row is one of those.
+pub(crate) fn unwrap(row: &ProgramRow, fields: &[Field]) -> Option<CommandVerdict> {
+    Some(match row.takes {
+        OperandKind::Runs(before) => simple(row, before, fields),
+        OperandKind::RunsAs(runner) => match runner {
+            Runner::Applet => applet(fields),
+            Runner::Builtin => builtin(row.name, fields),
+            Runner::Cotter => {
+                let mut verdict = unknown(fields, Zone::Safe);
+                own_program(fields, &mut verdict);
+                verdict
             }
-            verdict
-        }
-        "xargs" | "gxargs" => xargs(fields),
-        "parallel" | "entr" => not_analysed(fields, "runs what it reads"),
-        "watch" => watch(fields),
-        "script" | "expect" | "at" | "batch" | "setarch" | "x86_64" | "i386" | "i686"
-        | "linux32" | "linux64" | "uname26" | "run0" | "setpriv" | "prlimit" | "choom"
-        | "numactl" | "fakeroot" | "capsh" | "start-stop-daemon" | "daemonize" | "eatmydata"
-        | "faketime" => not_analysed(fields, "runs commands in its own way"),
-        "flock" => flock(fields),
-        "ssh" | "mosh" => ssh(fields),
-        "find" | "gfind" => crate::shell::find::verdict_of(fields),
-        "fd" | "fdfind" if fields.iter().any(runs_for_each) => {
-            not_analysed(fields, "runs a command for what it finds")
-        }
+            Runner::Find => find::verdict_of(row, fields),
+            Runner::Flock => flock(fields),
+            Runner::Shell => shell(row, fields),
+            Runner::Ssh => ssh(row, fields),
+            Runner::Su => su(fields),
+            Runner::Watch => watch(row, fields),
+            Runner::Xargs => xargs(row, fields),
+        },
         _ => return None,
     })
 }
 
-/// `-x`, `-X`, `--exec` and `--exec-batch` of `fd`, also among other letters.
-fn runs_for_each(field: &Field) -> bool {
-    let text = field.text.as_str();
-    let letters = text.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
-    letters.is_some_and(|letters| letters.contains(['x', 'X'])) || text.starts_with("--exec")
+/// `busybox`: the next word is the command.
+fn applet(fields: &[Field]) -> CommandVerdict {
+    let mut verdict = CommandVerdict::new(Zone::Safe);
+    verdict.words = plain_words(fields);
+    if fields.len() > 1 {
+        verdict.run(WrappedCommand::Program(fields[1..].to_vec()));
+    }
+    verdict
 }
 
 /// A command with only its own options before the one it runs.
-fn simple(wrapper: &Wrapper, fields: &[Field]) -> CommandVerdict {
-    let mut verdict = CommandVerdict::new(wrapper.row.zone);
-    let given = ParsedOptions::read(&wrapper.row, &fields[1..], Until::Operand);
+fn simple(row: &ProgramRow, before: usize, fields: &[Field]) -> CommandVerdict {
+    let mut verdict = CommandVerdict::new(row.zone);
+    let given = ParsedOptions::read(row, &fields[1..], Until::Operand);
     let mut kinds = vec![CommandWordKind::Name];
     kinds.extend(&given.kinds);
     verdict.add_reads(given.reads.iter().cloned());
     verdict.add_writes(given.writes.iter().cloned());
-    if let Some(folder) = given.values(&["C", "D", "chdir"]).next() {
-        verdict.enter(folder.clone());
-    }
+    rules::add_all(row, &given, &mut verdict);
     if let Some(unknown) = &given.unknown {
-        verdict.unclear(format!("`{} {unknown}` has an unknown option", wrapper.row.name));
+        verdict.unclear(format!("`{} {unknown}` has an unknown option", row.name));
     }
-    if given.open.is_some() {
-        verdict
-            .unclear(format!("which words `{}` runs is only known when it runs", wrapper.row.name));
-    }
-    if wrapper.row.zone == Zone::Machine || given.has(&["i", "ignore-environment", "u", "unset"]) {
+    refuse_open(row.name, &given, &mut verdict);
+    if row.zone == Zone::Machine {
         verdict.clear_environment();
     }
     let mut rest = &fields[1 + given.read..];
     // `env -` is `env -i`.
-    if wrapper.row.name == "env" && rest.first().is_some_and(|field| field.text == "-") {
+    if row.assigns && rest.first().is_some_and(|field| field.text == "-") {
         kinds.push(CommandWordKind::Option);
         rest = &rest[1..];
         verdict.clear_environment();
     }
-    let assigned = |field: &&Field| wrapper.assigns && assigned_name(field).is_some();
+    let assigned = |field: &&Field| row.assigns && assigned_name(field).is_some();
     for (field, name) in
         rest.iter().take_while(assigned).filter_map(|field| Some((field, assigned_name(field)?)))
     {
@@ -194,7 +96,7 @@ fn simple(wrapper: &Wrapper, fields: &[Field]) -> CommandVerdict {
         kinds.push(kind_of(field));
     }
     rest = &rest[rest.iter().take_while(assigned).count()..];
-    let before = wrapper.before.min(rest.len());
+    let before = before.min(rest.len());
     if let Some(open) = rest[..before].iter().find(|field| field.is_open()) {
         verdict.unclear(format!("`{}` is only known when it runs", open.text));
     }
@@ -224,25 +126,8 @@ fn assigned_name(field: &Field) -> Option<&str> {
     (named && !matches!(field.shape, Shape::Open { starts_open: true, .. })).then_some(name)
 }
 
-/// A command that is not analysed further: a person is asked.
-fn not_analysed(fields: &[Field], why: &str) -> CommandVerdict {
-    let mut verdict = CommandVerdict::new(Zone::Build);
-    verdict.words = plain_words(fields);
-    verdict.unclear(format!("`{}` {why}", fields[0].text));
-    verdict
-}
-
-static SHELL: ProgramRow = ProgramRow {
-    name: "bash",
-    zone: Zone::Build,
-    takes: OperandKind::Text,
-    short: "ceuxvlno:",
-    long: "noprofile norc posix login verbose",
-    plain: false,
-    long_with_one_dash: false,
-};
-
-fn shell(name: &str, fields: &[Field]) -> CommandVerdict {
+fn shell(row: &ProgramRow, fields: &[Field]) -> CommandVerdict {
+    let name = row.name;
     let mut verdict = CommandVerdict::new(Zone::Safe);
     verdict.words = plain_words(fields);
     // `+x` turns off what `-x` turns on.
@@ -251,7 +136,7 @@ fn shell(name: &str, fields: &[Field]) -> CommandVerdict {
         _ => field.clone(),
     };
     let fields: Vec<_> = fields.iter().map(with_dash).collect();
-    let given = ParsedOptions::read(&SHELL, &fields[1..], Until::Operand);
+    let given = ParsedOptions::read(row, &fields[1..], Until::Operand);
     refuse_open(name, &given, &mut verdict);
     if let Some(unknown) =
         given.unknown.as_ref().filter(|unknown| *unknown != "-s" && *unknown != "--version")
@@ -326,21 +211,11 @@ fn builtin(name: &str, fields: &[Field]) -> CommandVerdict {
     verdict
 }
 
-static XARGS: ProgramRow = ProgramRow {
-    name: "xargs",
-    zone: Zone::Safe,
-    takes: OperandKind::Text,
-    short: "0rtxn:P:L:s:I:d:E:",
-    long: "null no-run-if-empty verbose exit max-args= max-procs= max-lines? max-chars= replace? delimiter=",
-    plain: false,
-    long_with_one_dash: false,
-};
-
 /// The words that `xargs` appends are known only at run time.
-fn xargs(fields: &[Field]) -> CommandVerdict {
+fn xargs(row: &ProgramRow, fields: &[Field]) -> CommandVerdict {
     let mut verdict = CommandVerdict::new(Zone::Safe);
     verdict.words = plain_words(fields);
-    let given = ParsedOptions::read(&XARGS, &fields[1..], Until::Operand);
+    let given = ParsedOptions::read(row, &fields[1..], Until::Operand);
     refuse_open("xargs", &given, &mut verdict);
     if let Some(unknown) = &given.unknown {
         verdict.unclear(format!("`xargs {unknown}` has an unknown option"));
@@ -377,20 +252,10 @@ fn xargs(fields: &[Field]) -> CommandVerdict {
     verdict
 }
 
-static WATCH: ProgramRow = ProgramRow {
-    name: "watch",
-    zone: Zone::Safe,
-    takes: OperandKind::Text,
-    short: "n:d?tgxebcpq:",
-    long: "interval= differences? no-title chgexit exec errexit beep color precise",
-    plain: false,
-    long_with_one_dash: false,
-};
-
-fn watch(fields: &[Field]) -> CommandVerdict {
+fn watch(row: &ProgramRow, fields: &[Field]) -> CommandVerdict {
     let mut verdict = CommandVerdict::new(Zone::Safe);
     verdict.words = plain_words(fields);
-    let given = ParsedOptions::read(&WATCH, &fields[1..], Until::Operand);
+    let given = ParsedOptions::read(row, &fields[1..], Until::Operand);
     refuse_open("watch", &given, &mut verdict);
     if let Some(unknown) = &given.unknown {
         verdict.unclear(format!("`watch {unknown}` has an unknown option"));
@@ -425,25 +290,13 @@ fn flock(fields: &[Field]) -> CommandVerdict {
     verdict
 }
 
-static SSH: ProgramRow = ProgramRow {
-    name: "ssh",
-    zone: Zone::External,
-    takes: OperandKind::Text,
-    short: "46AaCfGgKkMNnqsTtVvXxYyB:b:c:D:E:e:F:I:i:J:L:l:m:O:o&p:Q:R:S:W:w:",
-    long: "",
-    plain: false,
-    long_with_one_dash: false,
-};
-
 /// `ssh`: the command runs on another machine; the host counts.
-fn ssh(fields: &[Field]) -> CommandVerdict {
+fn ssh(row: &ProgramRow, fields: &[Field]) -> CommandVerdict {
     let mut verdict = CommandVerdict::new(Zone::External);
     verdict.words = plain_words(fields);
-    let given = ParsedOptions::read(&SSH, &fields[1..], Until::Operand);
+    let given = ParsedOptions::read(row, &fields[1..], Until::Operand);
     refuse_open("ssh", &given, &mut verdict);
-    if given.has(&["o", "F"]) || given.unknown.is_some() {
-        verdict.unclear("an option of `ssh` may run a command here");
-    }
+    rules::add_all(row, &given, &mut verdict);
     if let Some(host) = fields.get(1 + given.read) {
         verdict.add_address(host);
     }
