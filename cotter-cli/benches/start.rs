@@ -18,8 +18,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 fn main() {
-    let filter = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
-    let mut table = Table::new(filter);
+    let mut table = Table::from_args();
     let home = tempfile::tempdir().expect("a folder is made");
     fs::write(home.path().join("notes.txt"), "one\ntwo\n").expect("a file is written");
     add(&mut table, "cotter --version", Goal::Ratio(1.5), || cotter(&home, &["--version"]));

@@ -19,8 +19,7 @@ use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
 
 fn main() {
-    let filter = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
-    let mut table = Table::new(filter);
+    let mut table = Table::from_args();
     for (name, model) in models(&Http::new()) {
         bodies(&mut table, name, &model);
     }

@@ -28,6 +28,7 @@ const STEPS: &[Step] = &[
         "feature schema",
         "cargo check -p cotter --no-default-features --features schema --locked",
     ),
+    Step::new("headline", "cargo xtask headline"),
     Step::new("deny", "cargo deny check bans licenses sources").with_tool(Tool {
         probe: "cargo deny --version",
         install: "cargo install --locked cargo-deny",

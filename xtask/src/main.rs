@@ -12,6 +12,7 @@ mod docs;
 mod failure;
 mod features;
 mod files;
+mod headline;
 mod names;
 mod oracle;
 mod paths;
@@ -31,6 +32,8 @@ Tasks:
   docs --check    write nothing, fail when something generated is stale or a page names
                   a path that does not exist
   bench [FILTER]  run the benches of the core, all or those that match FILTER
+  headline        measure the times that users feel beside their floors, fail when one has
+                  multiplied
   corpora DIR     judge the command lines of other guards in DIR/*.jsonl and print, per file,
                   how many verdicts differ from the wanted ones; with --rows also which
   oracle [SEED]   run 200,000 generated commands that the judge passes with real bash, and fail
@@ -64,6 +67,7 @@ enum Task<'a> {
     Docs(Mode),
     Bench,
     BenchMatching(&'a str),
+    Headline,
     Corpora(&'a str, Rows),
     Oracle(Extent<'a>),
     Long,
@@ -81,6 +85,7 @@ fn parse<'a>(args: &[&'a str]) -> Option<Task<'a>> {
         ["docs", "--check"] => Some(Task::Docs(Mode::Check)),
         ["bench"] => Some(Task::Bench),
         ["bench", filter] => Some(Task::BenchMatching(filter)),
+        ["headline"] => Some(Task::Headline),
         ["corpora", folder] => Some(Task::Corpora(folder, Rows::Counted)),
         ["corpora", folder, "--rows"] => Some(Task::Corpora(folder, Rows::Shown)),
         ["oracle"] => Some(Task::Oracle(Extent::Long)),
@@ -114,6 +119,7 @@ fn run(task: Task<'_>) -> Result<(), Failure> {
         Task::Docs(mode) => docs::run(mode),
         Task::Bench => bench::run(),
         Task::BenchMatching(filter) => bench::run_matching(filter),
+        Task::Headline => headline::run(),
         Task::Corpora(folder, rows) => corpora::run(folder, rows),
         Task::Oracle(extent) => oracle::run(extent),
         Task::Long => oracle::run(Extent::Long),
@@ -144,6 +150,7 @@ mod tests {
         check("docs --check", expect!["Docs(Check)"]);
         check("bench", expect!["Bench"]);
         check("bench turn", expect![[r#"BenchMatching("turn")"#]]);
+        check("headline", expect!["Headline"]);
         check("corpora d", expect![[r#"Corpora("d", Counted)"#]]);
         check("corpora d --rows", expect![[r#"Corpora("d", Shown)"#]]);
         check("oracle", expect!["Oracle(Long)"]);
@@ -170,6 +177,7 @@ mod tests {
         check("oracle x", expect!["error: no such task: `oracle x`"]);
         check("ci --fast", expect!["error: no such task: `ci --fast`"]);
         check("docs --fast", expect!["error: no such task: `docs --fast`"]);
+        check("headline --fast", expect!["error: no such task: `headline --fast`"]);
         check("bench a b", expect!["error: no such task: `bench a b`"]);
     }
 }

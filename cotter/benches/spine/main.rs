@@ -15,9 +15,7 @@ mod turns;
 use measure::Table;
 
 fn main() {
-    let filter: Vec<String> =
-        std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
-    let mut table = Table::new(filter);
+    let mut table = Table::from_args();
     directives::measure(&mut table);
     hooks::measure(&mut table);
     turns::measure(&mut table);

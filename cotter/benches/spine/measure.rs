@@ -33,8 +33,13 @@ pub(crate) enum Goal {
 }
 
 impl Table {
-    pub(crate) fn new(filter: Vec<String>) -> Self {
+    fn new(filter: Vec<String>) -> Self {
         Table { filter, rows: vec![] }
+    }
+
+    /// Takes the words of the command line as the filter: a row is wanted if its name contains one of them.
+    pub(crate) fn from_args() -> Self {
+        Table::new(std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect())
     }
 
     /// True if the filter selects the row.
