@@ -66,6 +66,12 @@ pub fn facts(command: &str, workspace: &Workspace) -> Facts {
     if faults::is_off(faults::OWN_ZONES) {
         facts.commands.iter_mut().for_each(|command| command.zone = facts.zone);
     }
+    if walk.relies_on_names && facts.zone != Zone::Safe {
+        facts.doubts.push(Doubt::NotUnderstood(
+            "a pattern could turn out to be an option (`./*` cannot)".into(),
+        ));
+        facts.zone = facts.zone.max(Zone::Build);
+    }
     remove_repeats(&mut facts.reads);
     remove_repeats(&mut facts.writes);
     facts

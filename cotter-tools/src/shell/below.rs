@@ -9,7 +9,7 @@ use std::{
 use cotter::{Workspace, builtin::is_protected, fs::paths, permission::secret_files::is_secret};
 use ignore::{DirEntry, WalkBuilder};
 
-use crate::shell::{glob, index};
+use crate::shell::{glob::NamePattern, index};
 
 /// How a command reads folders recursively.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -18,18 +18,32 @@ pub(crate) struct RecursiveRead {
     pub follows_links: bool,
     /// It reads only files with these names; empty means all.
     pub names: Vec<String>,
-    /// It reads only files that git tracks.
-    pub only_tracked: bool,
-    /// It passes hidden files over, and those that git ignores.
-    pub only_visible: bool,
+    /// It reads only these files.
+    pub only: FileFilter,
+    /// It reads the whole repository, wherever it starts.
+    pub whole_repository: bool,
+}
+
+/// The files that a recursive read passes over. A later one passes over more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum FileFilter {
+    /// It reads all.
+    #[default]
+    Nothing,
+    /// It reads what git does not ignore.
+    Ignored,
+    /// It reads what is neither hidden nor ignored.
+    Hidden,
+    /// It reads what git tracks.
+    Untracked,
 }
 
 impl RecursiveRead {
     /// Reads what either of them reads.
     pub(crate) fn join(mut self, other: RecursiveRead) -> Self {
         self.follows_links |= other.follows_links;
-        self.only_tracked &= other.only_tracked;
-        self.only_visible &= other.only_visible;
+        self.only = self.only.min(other.only);
+        self.whole_repository |= other.whole_repository;
         match other.names.is_empty() {
             true => self.names.clear(),
             false if self.names.is_empty() => {}
@@ -45,6 +59,8 @@ pub(crate) struct FolderFindings {
     /// Targets of links that may not be read.
     pub outside: Vec<PathBuf>,
     pub secrets: Vec<PathBuf>,
+    /// All files.
+    pub files: Vec<PathBuf>,
     pub protected: Vec<PathBuf>,
     /// There were more entries than the limit.
     pub is_truncated: bool,
@@ -64,23 +80,25 @@ pub(crate) fn check_folder(
     entries_left: &mut usize,
 ) -> FolderFindings {
     let mut findings = FolderFindings::default();
-    if read.only_tracked
+    let names: Vec<_> = read.names.iter().map(|name| NamePattern::new(name)).collect();
+    if read.only == FileFilter::Untracked
         && let Some(repository) = repository(folder)
         && let Some(files) = index::tracked(repository)
     {
         let files = files.into_iter().map(|name| repository.join(name));
-        findings.secrets =
-            files.filter(|path| path.starts_with(folder) && is_secret(path)).collect();
+        findings.files = files.filter(|path| path.starts_with(folder)).collect();
+        let secrets = findings.files.iter().filter(|path| is_secret(path) && !is_example(path));
+        findings.secrets = secrets.cloned().collect();
         return findings;
     }
-    if read.only_visible {
-        for entry in visible(folder) {
+    if matches!(read.only, FileFilter::Hidden | FileFilter::Ignored) {
+        for entry in listed(folder, read.only) {
             if !take_one(entries_left) {
                 findings.is_truncated = true;
                 break;
             }
             if let Some(kind) = entry.file_type() {
-                findings.add(entry.into_path(), kind, read, workspace);
+                findings.add(entry.into_path(), kind, read, &names, workspace);
             }
         }
         return findings;
@@ -97,7 +115,7 @@ pub(crate) fn check_folder(
                 // Git chooses the names of objects, so they say nothing about the content.
                 Ok(kind) if kind.is_dir() && path.ends_with(".git/objects") => {}
                 Ok(kind) if kind.is_dir() => left.push(path),
-                Ok(kind) => findings.add(path, kind, read, workspace),
+                Ok(kind) => findings.add(path, kind, read, &names, workspace),
                 Err(_) => {}
             }
         }
@@ -112,18 +130,34 @@ fn take_one(entries_left: &mut usize) -> bool {
     left.is_some()
 }
 
-/// The entries of a folder and below it that `rg` looks at: those that are not hidden or ignored.
-fn visible(folder: &Path) -> impl Iterator<Item = DirEntry> {
+/// The entries of a folder and below it that `rg` or `git add` looks at.
+fn listed(folder: &Path, filter: FileFilter) -> impl Iterator<Item = DirEntry> {
     let mut walk = WalkBuilder::new(folder);
-    walk.add_custom_ignore_filename(".rgignore");
+    match filter {
+        FileFilter::Hidden => _ = walk.add_custom_ignore_filename(".rgignore"),
+        _ => _ = walk.hidden(false).ignore(false),
+    }
     walk.build().flatten()
+}
+
+/// True for a file that shows what a secret looks like: `.env.example`.
+fn is_example(path: &Path) -> bool {
+    let ending = path.extension().unwrap_or_default().to_string_lossy();
+    ["example", "sample", "template", "dist"].contains(&&*ending)
 }
 
 impl FolderFindings {
     /// Adds a file or a link, if it is read and matters.
-    fn add(&mut self, path: PathBuf, kind: FileType, read: &RecursiveRead, workspace: &Workspace) {
+    fn add(
+        &mut self,
+        path: PathBuf,
+        kind: FileType,
+        read: &RecursiveRead,
+        names: &[NamePattern],
+        workspace: &Workspace,
+    ) {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let is_read = read.names.is_empty() || read.names.iter().any(|p| glob::fits(p, &name));
+        let is_read = names.is_empty() || names.iter().any(|pattern| pattern.fits(&name));
         if !is_read {
             return;
         }
@@ -135,9 +169,11 @@ impl FolderFindings {
             if is_protected(&path, workspace) {
                 self.protected.push(path.clone());
             }
-            if is_secret(&path) {
-                self.secrets.push(path);
+            // `git add` shows nothing.
+            if is_secret(&path) && read.only != FileFilter::Ignored {
+                self.secrets.push(path.clone());
             }
+            self.files.push(path);
         }
     }
 }

@@ -37,7 +37,9 @@ impl ScriptWalk<'_> {
             }
             "read" => self.plain_names(fields, READ_OPTIONS, folders, call),
             "unset" => self.plain_names(fields, UNSET_OPTIONS, folders, call),
-            "hash" if fields.len() == 1 || fields[1].text == "-r" => return false,
+            "hash" if matches!(fields, [_] | [_, _]) && fields[1..].iter().all(is_reset) => {
+                return false;
+            }
             "jobs" if fields.len() == 1 => return false,
             "let" | "getopts" | "mapfile" | "readarray" | "alias" | "unalias" | "shopt"
             | "enable" | "bind" | "complete" | "compgen" | "compopt" | "fc" | "hash"
@@ -197,15 +199,20 @@ impl ScriptWalk<'_> {
         self.record(verdict, folders, call);
     }
 
-    /// `printf -v` assigns to the variable it names.
+    /// `printf -v` assigns to the variable it names, and so does the format `%n`.
     fn printf(fields: &[Field]) -> CommandVerdict {
         let mut verdict = CommandVerdict::printer();
         verdict.words = plain_words(fields);
         let first = fields.get(1);
         let assigns =
             first.is_some_and(|field| field.text.starts_with("-v") || field.may_be_option());
+        let counts = |format: &Field| format.literal().is_none_or(counts_characters);
         if assigns {
             verdict.unclear("`printf -v` may evaluate what it is given");
+        } else if let [format, _, ..] = format_words(fields)
+            && counts(format)
+        {
+            verdict.unclear("a format of `printf` may set a variable");
         }
         verdict
     }
@@ -380,6 +387,29 @@ const UNSET_OPTIONS: (&str, &str) = ("vf", "");
 /// True for a variable that may be set: bash evaluates nothing in its name, and nothing else reads it.
 fn is_plain_variable(name: &str) -> bool {
     is_name(name) && !names::is_influential(name)
+}
+
+/// `hash -r` forgets where programs are, which changes nothing.
+fn is_reset(field: &Field) -> bool {
+    field.literal() == Some("-r")
+}
+
+/// The format of `printf` and what follows it.
+fn format_words(fields: &[Field]) -> &[Field] {
+    match fields {
+        [_, dashes, rest @ ..] if dashes.text == "--" => rest,
+        [_, rest @ ..] => rest,
+        [] => &[],
+    }
+}
+
+/// True if a format of `printf` stores the number of printed characters in a variable.
+fn counts_characters(format: &str) -> bool {
+    let format = format.replace("%%", "");
+    format.split('%').skip(1).any(|part| {
+        let letter = part.find(|c: char| c.is_ascii_alphabetic() && !"hlLjzt".contains(c));
+        letter.is_some_and(|at| part[at..].starts_with('n'))
+    })
 }
 
 fn is_name(text: &str) -> bool {

@@ -53,6 +53,8 @@ pub(crate) struct Effects {
     pub outer_writes: Vec<Field>,
     /// True if it only prints its words.
     pub only_prints: bool,
+    /// Patterns that must match no file with the name of an option.
+    pub listed_patterns: Vec<String>,
     /// True if what it runs does not get the environment of the shell.
     pub clears_environment: bool,
 }
@@ -85,6 +87,7 @@ impl CommandVerdict {
             outer_reads: vec![],
             outer_writes: vec![],
             only_prints: false,
+            listed_patterns: vec![],
             clears_environment: false,
         };
         CommandVerdict { words: vec![], effects }
@@ -164,6 +167,11 @@ impl CommandVerdict {
     pub(crate) fn read_recursively(&mut self, read: RecursiveRead) {
         let known = self.effects.recursive_read.take();
         self.effects.recursive_read = Some(known.map_or(read.clone(), |known| known.join(read)));
+    }
+
+    /// Adds patterns that must match no file with the name of an option.
+    pub(crate) fn add_listed_patterns(&mut self, patterns: impl IntoIterator<Item = String>) {
+        self.effects.listed_patterns.extend(patterns);
     }
 
     /// It enters a folder before it reads anything.

@@ -7,7 +7,7 @@ use crate::shell::{
 /// The effects of the operands: files that are read, then one that is written.
 pub(crate) fn add_operands(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
     let is_local = |field: &&Field| name != "rsync" || !programs::is_remote(field);
-    let operands: Vec<_> = given.operands.iter().filter(|field| field.text != "-").collect();
+    let operands: Vec<_> = given.operands.iter().collect();
     let named = given.has(&["t", "target-directory"]);
     let (sources, into): (_, Vec<_>) = match operands.split_last() {
         Some((last, sources)) if !named && !sources.is_empty() => {

@@ -29,6 +29,8 @@ pub(crate) const PIPE: &str = "/dev/fd/63";
 
 /// The most words that braces may produce from one.
 const MAX_BRACE_WORDS: usize = 256;
+/// The most characters that braces may produce from one word.
+const MAX_BRACE_TEXT: usize = 100_000;
 
 /// One word after expansion.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,6 +91,17 @@ impl Field {
     /// True if it may become several words, or none.
     pub(crate) fn may_split(&self) -> bool {
         matches!(self.shape, Shape::Open { splits: true, .. })
+    }
+
+    /// The beginning of the word that is known.
+    pub(crate) fn known_begin(&self) -> &str {
+        let signs = match &self.shape {
+            Shape::Known => return &self.text,
+            Shape::Pattern(_) => &['*', '?', '[', '\\'][..],
+            Shape::Open { starts_open: true, .. } => return "",
+            Shape::Open { .. } => &['$', '`', '*', '?', '[', '\\', '\'', '"', '~', '<', '>'][..],
+        };
+        &self.text[..self.text.find(signs).unwrap_or(0)]
     }
 
     /// The word with a literal suffix.
@@ -207,6 +220,7 @@ fn atoms(word: &ShellWord) -> Vec<Atom<'_>> {
 /// `{a,b}` and `{1..3}`, the outermost and leftmost first.
 fn braces(atoms: Vec<Atom<'_>>) -> Result<Vec<Vec<Atom<'_>>>, Reason> {
     let (mut pending, mut done) = (vec![atoms], vec![]);
+    let mut made = 0;
     while let Some(atoms) = pending.pop() {
         if has_odd_sequence(&atoms) {
             return Err("braces hold an unusual sequence".into());
@@ -217,6 +231,11 @@ fn braces(atoms: Vec<Atom<'_>>) -> Result<Vec<Vec<Atom<'_>>>, Reason> {
         };
         if done.len() + pending.len() + alternatives.len() > MAX_BRACE_WORDS {
             return Err("braces make too many words".into());
+        }
+        let others = atoms.len() - (close - open);
+        made += alternatives.iter().map(|inner| inner.len() + others).sum::<usize>();
+        if made > MAX_BRACE_TEXT {
+            return Err("braces make too much text".into());
         }
         for inner in alternatives.into_iter().rev() {
             let mut whole = atoms[..open].to_vec();

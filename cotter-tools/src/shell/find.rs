@@ -5,7 +5,7 @@ use cotter::permission::{Zone, facts::CommandWordKind};
 use crate::shell::{
     below::RecursiveRead,
     command_verdict::CommandVerdict,
-    expand::Field,
+    expand::{Field, Shape},
     judge::plain_words,
     options::{OptionArity, long},
     table::ProgramRow,
@@ -28,7 +28,11 @@ pub(crate) fn verdict_of(row: &ProgramRow, fields: &[Field]) -> CommandVerdict {
     let mut at = paths + 1;
     while let Some(field) = fields.get(at) {
         let text = field.text.as_str();
-        if !field.is_known() {
+        let value = fields.get(at + 1).filter(|_| text.starts_with('-'));
+        let is_several =
+            |value: &Field| value.may_split() || matches!(value.shape, Shape::Pattern(_));
+        if !field.is_known() || value.is_some_and(is_several) {
+            let text = value.filter(|_| field.is_known()).map_or(text, |value| &value.text);
             verdict.unclear(format!("`{text}` could be something `find` does"));
             return verdict;
         }

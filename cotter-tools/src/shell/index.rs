@@ -1,6 +1,10 @@
 //! The files that git tracks, by its index: the files `git grep` reads.
 
-use std::{fs, io::Read, path::Path};
+use std::{
+    fs,
+    io::{ErrorKind, Read},
+    path::{Path, PathBuf},
+};
 
 /// The most bytes of an index that are read.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
@@ -9,12 +13,27 @@ const MAX_BYTES: u64 = 64 * 1024 * 1024;
 /// file may be tracked.
 pub(crate) fn tracked(repository: &Path) -> Option<Vec<String>> {
     let mut bytes = vec![];
-    let file = fs::File::open(repository.join(".git/index")).ok()?;
+    let file = match fs::File::open(git_folder(repository)?.join("index")) {
+        // A new repository tracks nothing.
+        Err(error) if error.kind() == ErrorKind::NotFound => return Some(vec![]),
+        file => file.ok()?,
+    };
     if !file.metadata().ok()?.is_file() {
         return None;
     }
     file.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
     parse(&bytes)
+}
+
+/// The folder with git's data: `.git`, or what the file `.git` of a linked worktree names.
+fn git_folder(repository: &Path) -> Option<PathBuf> {
+    let path = repository.join(".git");
+    if path.metadata().ok()?.is_dir() {
+        return Some(path);
+    }
+    let mut text = String::new();
+    fs::File::open(path).ok()?.take(4096).read_to_string(&mut text).ok()?;
+    Some(repository.join(text.strip_prefix("gitdir: ")?.trim_end())).filter(|path| path.is_dir())
 }
 
 /// The paths of an index of version 2 to 4; `None` if it is invalid.

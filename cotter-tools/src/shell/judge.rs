@@ -50,7 +50,7 @@ pub(crate) fn verdict_of(fields: &[Field]) -> CommandVerdict {
 
 fn by_table(mut row: &ProgramRow, fields: &[Field]) -> CommandVerdict {
     let mut verdict =
-        if row.only_prints() { CommandVerdict::printer() } else { CommandVerdict::new(Zone::Safe) };
+        if row.prints { CommandVerdict::printer() } else { CommandVerdict::new(Zone::Safe) };
     let mut names = vec![(fields[0].clone(), CommandWordKind::Name)];
     let (mut rest, mut words) = (&fields[1..], vec![]);
     let mut bare = None;
@@ -174,8 +174,9 @@ fn note_options(row: &ProgramRow, zone: Zone, given: &ParsedOptions, verdict: &m
         verdict.raise(Zone::Build);
     }
     let is_code = row.zone == Zone::Build && row.takes == OperandKind::Text;
+    verdict.add_listed_patterns(given.listed_patterns.iter().cloned());
     match &given.open {
-        Some(_) if row.only_prints() || is_code => {}
+        Some(_) if row.prints || is_code => {}
         Some(OpenWord::Unknown(word)) => {
             verdict.unknown(format!("`{word}` is only known when it runs"));
         }
@@ -185,7 +186,8 @@ fn note_options(row: &ProgramRow, zone: Zone, given: &ParsedOptions, verdict: &m
         None => {}
     }
     verdict.add_reads(given.reads.iter().filter(|field| field.text != "-").cloned());
-    verdict.add_writes(given.writes.iter().filter(|field| field.text != "-").cloned());
+    // `-` is a stream for some programs and a file for others.
+    verdict.add_writes(given.writes.iter().cloned());
 }
 
 /// The effects of operands.
@@ -221,7 +223,7 @@ fn operands(
         OperandKind::TextThenReads => {
             verdict.add_reads(given.operands_after_text().cloned());
         }
-        OperandKind::Writes => verdict.add_writes(operands.cloned()),
+        OperandKind::Writes => verdict.add_writes(given.operands.iter().cloned()),
         OperandKind::Copies => copies::add_operands(row.name, given, verdict),
         OperandKind::Hosts => operands.for_each(|field| verdict.add_address(field)),
     }

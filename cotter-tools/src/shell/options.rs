@@ -39,6 +39,8 @@ pub(crate) struct ParsedOptions {
     pub unknown: Option<String>,
     /// A word that could become an option, or several words.
     pub open: Option<OpenWord>,
+    /// Patterns that must match no file with the name of an option.
+    pub listed_patterns: Vec<String>,
     /// True if the last word is an unknown option that may take the next word as its value.
     may_take_value: bool,
     /// The number of operands before `--`.
@@ -141,8 +143,12 @@ impl ParsedOptions {
                 }
                 let may_be_option =
                     if row.plain { field.may_split() } else { field.may_be_option() };
-                if !dashes && may_be_option {
-                    given.note_open(field);
+                match &field.shape {
+                    Shape::Pattern(pattern) if !dashes && may_be_option && row.listed => {
+                        given.listed_patterns.push(pattern.clone());
+                    }
+                    _ if !dashes && may_be_option => given.note_open(field),
+                    _ => {}
                 }
                 let passed_on = dashes && row.zone == Zone::Build && text.starts_with('-');
                 let unknown = passed_on && !PASSED_ON.iter().any(|option| text.starts_with(option));
@@ -161,7 +167,10 @@ impl ParsedOptions {
             let without_value = given.option(row, field);
             if let Some((name, arity)) = without_value {
                 let value = words.next();
-                if let Some(value) = value.filter(|value| value.may_split()) {
+                // A pattern may become several words too.
+                let is_several =
+                    |value: &&Field| value.may_split() || matches!(value.shape, Shape::Pattern(_));
+                if let Some(value) = value.filter(is_several) {
                     given.note_open(value);
                 }
                 given.kinds.extend(value.map(|value| value_kind(value, arity)));
@@ -196,7 +205,7 @@ impl ParsedOptions {
     /// The operands without the pattern or program that comes first, unless an option gives it.
     pub(crate) fn operands_after_text(&self) -> impl Iterator<Item = &Field> {
         let scripted = self.has(&["e", "f", "regexp", "file", "expression", "files"]);
-        self.operands.iter().filter(|field| field.text != "-").skip(usize::from(!scripted))
+        self.operands.iter().skip(usize::from(!scripted)).filter(|field| field.text != "-")
     }
 
     /// Parses one word that begins with a dash. Returns an option that still needs a value.

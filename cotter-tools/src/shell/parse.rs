@@ -69,11 +69,13 @@ pub(crate) struct Parser<'a> {
     pub(crate) depth: usize,
     pub(crate) budget: &'a Budget,
     documents: Vec<Document>,
+    /// The number of substitutions around this place.
+    substitutions: usize,
 }
 
 impl<'a> Parser<'a> {
     pub(crate) fn new(text: &'a str, depth: usize, budget: &'a Budget) -> Self {
-        Parser { text, at: 0, depth, budget, documents: vec![] }
+        Parser { text, at: 0, depth, budget, documents: vec![], substitutions: 0 }
     }
 
     pub(crate) fn rest(&self) -> &'a str {
@@ -174,6 +176,10 @@ impl<'a> Parser<'a> {
             }
             self.take(";");
         }
+    }
+
+    fn sees_arrow(&self) -> bool {
+        self.sees("<") || self.sees(">")
     }
 
     fn unexpected(&self) -> Reason {
@@ -494,7 +500,13 @@ impl<'a> Parser<'a> {
             let assign = if simple.words.is_empty() || declares { self.assign()? } else { None };
             match assign {
                 Some(assign) => simple.assigns.push(assign),
-                None => simple.words.push(self.word()?),
+                None => {
+                    let word = self.word()?;
+                    if names_a_descriptor(&word.source) && self.sees_arrow() {
+                        return Err("a redirection names its descriptor by a variable".into());
+                    }
+                    simple.words.push(word);
+                }
             }
         }
         let reserved = simple
@@ -549,8 +561,13 @@ impl<'a> Parser<'a> {
         let (name, mut after) = rest.split_at(end);
         let mut subscript = None;
         if let Some(inner) = after.strip_prefix('[') {
-            let closed = inner.find(']').filter(|&at| inner[at + 1..].starts_with(['=', '+']));
-            let Some(at) = closed else { return Ok(None) };
+            let line = inner.split('\n').next().unwrap_or_default();
+            let Some(close) = line.find(']') else {
+                return Err("a subscript is not closed on its line".into());
+            };
+            let Some(at) = Some(close).filter(|&at| inner[at + 1..].starts_with(['=', '+'])) else {
+                return Ok(None);
+            };
             subscript = Some(inner[..at].to_owned());
             after = &inner[at + 1..];
         }
@@ -579,9 +596,6 @@ impl<'a> Parser<'a> {
         let rest = self.rest();
         let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         let after = &rest[digits..];
-        if rest.starts_with('{') && names_a_descriptor(rest) {
-            return Err("a redirection names its descriptor by a variable".into());
-        }
         let both = after.starts_with("&>");
         let arrow = after.starts_with(['<', '>']) && (digits > 0 || !starts_process(after));
         let plain_both = both && digits == 0;
@@ -629,7 +643,10 @@ impl<'a> Parser<'a> {
         });
         match (descriptor, operator) {
             (true, _) => Ok(Redirect::Copy),
-            (false, ">&") if !numbered => Ok(Redirect::To(word)),
+            // Bash expands such a word twice.
+            (false, ">&") if !numbered && word.bare().is_some_and(is_plain_path) => {
+                Ok(Redirect::To(word))
+            }
             _ => Err(format!("where `{operator}{}` leads is not known", word.source)),
         }
     }
@@ -683,6 +700,13 @@ impl<'a> Parser<'a> {
                 if line == document.delimiter {
                     break;
                 }
+                // Within a substitution, bash may end the text at such a line too.
+                if self.substitutions > 0
+                    && line.starts_with(&document.delimiter)
+                    && line.contains(')')
+                {
+                    return Err("a here-document in a substitution has no clear end".into());
+                }
                 if !document.raw && line.ends_with('\\') {
                     return Err("a line of a here-document continues on the next".into());
                 }
@@ -708,7 +732,9 @@ impl<'a> Parser<'a> {
             return Err("a here-document begins before a substitution on its line".into());
         }
         let mut done = vec![];
+        self.substitutions += 1;
         self.deeper(|parser| parser.list(&mut done, &[]))?;
+        self.substitutions -= 1;
         if !self.documents.is_empty() {
             return Err("a here-document has no end".into());
         }
@@ -722,16 +748,18 @@ pub(crate) fn is_meta(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '|' | '&' | ';' | '(' | ')' | '<' | '>')
 }
 
+/// True for a path that expands to itself, however often.
+fn is_plain_path(text: &str) -> bool {
+    text.chars().all(|c| c.is_ascii_alphanumeric() || "._/-+,@%".contains(c))
+}
+
 fn starts_process(text: &str) -> bool {
     text.starts_with("<(") || text.starts_with(">(")
 }
 
-/// `{name}>`: a descriptor with a number assigned at run time.
-fn names_a_descriptor(text: &str) -> bool {
-    text.find('}').is_some_and(|end| {
-        let name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        end > 1 && text[1..end].chars().all(name) && text[end + 1..].starts_with(['<', '>'])
-    })
+/// `{name}` before an arrow is a descriptor with a number assigned at run time; so is `{name[subscript]}`.
+fn names_a_descriptor(word: &str) -> bool {
+    word.starts_with('{') && word.ends_with('}')
 }
 
 /// True for commands whose arguments may be assignments.
@@ -775,6 +803,16 @@ mod tests {
         check("ls (a)", Some("unexpected `ls`"));
         check("coproc ls", Some("`coproc` starts a process that keeps running"));
         check("ls {x}> a", Some("a redirection names its descriptor by a variable"));
+        check("{x}> a", Some("a redirection names its descriptor by a variable"));
+        check("ls >& a.txt", None);
+        check("ls >& '$(b)'", Some("where `>&'$(b)'` leads is not known"));
+        check(": {a[b]}>f", Some("a redirection names its descriptor by a variable"));
+        check(": {a[$(b)]}<f", Some("a redirection names its descriptor by a variable"));
+        check("[[ -n a # ]] ; x", Some("there is a comment in `[[ … ]]`"));
+        check(
+            ": $(cat <<A\nA x )\nA\n)",
+            Some("a here-document in a substitution has no clear end"),
+        );
         check("cat <<A\nx", Some("a here-document has no end"));
         check("cat <<$x\n", Some("a here-document's end is not plain text"));
         check("ls &&", Some("a command is missing"));

@@ -3,8 +3,15 @@
 use cotter::{builtin::PROTECTED, permission::Zone};
 
 use crate::shell::{
-    below::RecursiveRead, command_verdict::CommandVerdict, copies::folder_of, expand::Field, git,
-    options::ParsedOptions, sed, table::ProgramRow, wrappers::WrappedCommand,
+    below::{FileFilter, RecursiveRead},
+    command_verdict::CommandVerdict,
+    copies::folder_of,
+    expand::Field,
+    git,
+    options::ParsedOptions,
+    sed,
+    table::ProgramRow,
+    wrappers::WrappedCommand,
 };
 
 /// Adds the effects that the words of a command have.
@@ -28,6 +35,7 @@ pub(crate) fn interpreter_of(name: &str) -> Option<Interpreter> {
         "sed" => |_, given, verdict| sed::refine(given, verdict),
         "split" => |_, given, verdict| split(given, verdict),
         "statements" => |_, given, verdict| statements(given, verdict),
+        "zip" => |_, given, verdict| zip(given, verdict),
         _ => return None,
     })
 }
@@ -169,19 +177,28 @@ fn keeps_access(mode: &Field) -> bool {
 
 /// A packed file has its name with a suffix, an unpacked one without.
 fn packed(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
+    let unpacks =
+        name.starts_with("un") || name == "gunzip" || given.has(&["d", "decompress", "uncompress"]);
     let suffix = if name.ends_with("xz") { ".xz" } else { ".gz" };
-    if given.has(&["r", "recursive"]) {
-        verdict.unclear(format!("`{name} -r` writes files that it does not name"));
-    }
-    for operand in &given.operands {
-        match operand.literal() {
-            Some(text) => {
-                let stem = text.rsplit_once('.').map(|(stem, _)| stem.to_owned());
-                verdict.add_writes(stem.map(Field::known));
-                verdict.add_writes([Field::known(format!("{text}{suffix}"))]);
-            }
+    for operand in given.operands.iter().filter(|operand| operand.text != "-") {
+        let made = operand.literal().and_then(|text| match unpacks {
+            true => text.strip_suffix(suffix).map(str::to_owned),
+            false => Some(format!("{text}{suffix}")),
+        });
+        match made {
+            Some(made) => verdict.add_writes([Field::known(made)]),
             None => verdict.unclear(format!("what `{}` becomes is not known", operand.text)),
         }
+    }
+}
+
+/// The archive is first. Without a dot in its name it gets one.
+fn zip(given: &ParsedOptions, verdict: &mut CommandVerdict) {
+    if let Some((archive, files)) = given.operands.split_first() {
+        let name = archive.text.rsplit('/').next().unwrap_or_default();
+        let suffix = if name.contains('.') { "" } else { ".zip" };
+        verdict.add_writes(Some(archive.with_suffix(suffix)).filter(|_| archive.text != "-"));
+        verdict.add_reads(files.iter().cloned());
     }
 }
 
@@ -212,8 +229,11 @@ fn ripgrep(given: &ParsedOptions, verdict: &mut CommandVerdict) {
     let names = names.filter(|_| !sees_all).unwrap_or_default();
     verdict.read_recursively(RecursiveRead {
         follows_links: given.has(&["L", "follow"]),
-        only_visible: !sees_all && names.is_empty(),
-        only_tracked: false,
+        only: match sees_all || !names.is_empty() {
+            true => FileFilter::Nothing,
+            false => FileFilter::Hidden,
+        },
+        whole_repository: false,
         names,
     });
 }

@@ -64,6 +64,9 @@ impl ScriptWalk<'_> {
                 self.facts.hosts.push(host);
             }
         }
+        for pattern in &effects.listed_patterns {
+            self.check_listed(pattern, folders);
+        }
         for doubt in effects.doubts {
             if !matches!(doubt, Doubt::Destructive(_)) {
                 zone = zone.max(Zone::Build);
@@ -132,9 +135,24 @@ impl ScriptWalk<'_> {
             self.entries_left = left;
             if folders.as_slice().iter().any(|folder| self.may_be_file(part, folder)) {
                 zone = zone.max(self.reads(&Field::known(part), folders));
+            } else {
+                // It is a file if a rule names it, or if the script creates it.
+                let paths = folders.as_slice().iter().map(|at| without_dots(&at.cwd().join(part)));
+                self.facts.possible_reads.files.extend(paths);
             }
         }
         zone
+    }
+
+    /// Adds a doubt if a pattern matches a file with the name of an option now. Nothing in the script may then
+    /// create one.
+    fn check_listed(&mut self, pattern: &str, folders: &Folders) {
+        let matches = folders.as_slice().iter().map(|at| self.matches(pattern, at));
+        let names: Vec<_> = matches.collect::<Vec<_>>().concat();
+        match names.iter().any(|name| name.starts_with('-')) {
+            true => self.unclear(format!("`{pattern}` matches a file with the name of an option")),
+            false => self.relies_on_names = true,
+        }
     }
 
     fn may_be_file(&mut self, name: &str, folder: &Workspace) -> bool {
@@ -393,7 +411,10 @@ impl ScriptWalk<'_> {
             return vec![];
         };
         self.patterns_left = left;
-        glob::matches(pattern, workspace.cwd()).unwrap_or_default()
+        glob::matches(pattern, workspace.cwd(), &mut self.globs_left).unwrap_or_else(|| {
+            self.unknown(format!("`{pattern}` matches more files than can be checked"));
+            vec![]
+        })
     }
 
     /// True if a path leads through a link that the script makes, as it is written or by links on the disk.

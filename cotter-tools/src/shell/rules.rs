@@ -3,7 +3,7 @@
 use cotter::permission::Zone;
 
 use crate::shell::{
-    below::RecursiveRead,
+    below::{FileFilter, RecursiveRead},
     command_verdict::CommandVerdict,
     expand::Field,
     options::ParsedOptions,
@@ -240,10 +240,18 @@ impl Condition {
                     Comparison::Starts => text.starts_with(with_text),
                     Comparison::Contains => text.contains(with_text),
                 };
+                // An unknown word may turn out to be any text with its known beginning.
+                let may_become = |field: &Field, with_text: &&str| {
+                    let begin = field.known_begin();
+                    matches!(with, Comparison::Contains)
+                        || begin.starts_with(with_text)
+                        || with_text.starts_with(begin)
+                };
                 words.select(given).iter().any(|field| {
                     let found = texts.iter().any(|text| compares(&field.text, text));
-                    // An unknown word may turn out to be any of them.
-                    if *negated { !found } else { found || !field.is_known() }
+                    let may_be_found =
+                        !field.is_known() && texts.iter().any(|text| may_become(field, text));
+                    if *negated { !found } else { found || may_be_found }
                 })
             }
         }
@@ -267,10 +275,15 @@ impl Selector {
         })
     }
 
-    /// The selected words, without `-`, which is a stream.
+    /// The selected words without `-`, which stands for a stream where a file is read.
+    fn select_read(&self, given: &ParsedOptions) -> Vec<Field> {
+        self.select(given).into_iter().filter(|field| field.text != "-").collect()
+    }
+
+    /// The selected words.
     fn select(&self, given: &ParsedOptions) -> Vec<Field> {
         let operands = &given.operands;
-        let selected: Vec<_> = match self {
+        match self {
             Selector::Words(from, to) => {
                 let to = operands.len().min(*to);
                 operands.get(*from..to).unwrap_or_default().to_vec()
@@ -279,8 +292,7 @@ impl Selector {
             Selector::Values(names) => given.values(names).cloned().collect(),
             Selector::Rest(text) => operands.iter().filter_map(|f| f.without(text)).collect(),
             Selector::At(path) => vec![Field::known(*path)],
-        };
-        selected.into_iter().filter(|field| field.text != "-").collect()
+        }
     }
 }
 
@@ -305,7 +317,8 @@ impl Effect {
                 match rest {
                     "" => {}
                     "follows" => read.follows_links = true,
-                    "tracked" => read.only_tracked = true,
+                    "tracked" => read.only = FileFilter::Untracked,
+                    "kept" => read.only = FileFilter::Ignored,
                     _ => return Err(format!("`{rest}` is no way to read folders")),
                 }
                 Effect::Recursive(read)
@@ -323,7 +336,7 @@ impl Effect {
             Effect::Zone(zone) => verdict.raise(*zone),
             Effect::Destroys(text) => verdict.destroys(filled(text, row, given)),
             Effect::Unclear(text) => verdict.unclear(filled(text, row, given)),
-            Effect::Reads(words) => verdict.add_reads(words.select(given)),
+            Effect::Reads(words) => verdict.add_reads(words.select_read(given)),
             Effect::Writes(words) => verdict.add_writes(words.select(given)),
             Effect::Removes(words) => verdict.add_removes(words.select(given)),
             Effect::Enters(words) => {
@@ -331,16 +344,34 @@ impl Effect {
                     verdict.enter(folder);
                 }
             }
-            Effect::OuterReads(words) => verdict.add_outer_reads(words.select(given)),
-            Effect::OuterWrites(words) => verdict.add_outer_writes(words.select(given)),
+            Effect::OuterReads(words) => verdict.add_outer_reads(words.select_read(given)),
+            Effect::OuterWrites(words) => verdict.add_outer_writes(words.select_read(given)),
             Effect::Address(words) => {
                 words.select(given).iter().for_each(|address| verdict.add_address(address));
             }
-            Effect::Recursive(read) => verdict.read_recursively(read.clone()),
+            Effect::Recursive(read) => {
+                let whole_repository = reads_repository(read.only, given);
+                verdict.read_recursively(RecursiveRead { whole_repository, ..read.clone() });
+            }
             Effect::ClearsEnvironment => verdict.clear_environment(),
             Effect::By(interpreter) => interpreter(row, given, verdict),
         }
     }
+}
+
+/// True if `git` reads the whole repository: no words are paths for sure, or one is a pattern for `git`.
+fn reads_repository(filter: FileFilter, given: &ParsedOptions) -> bool {
+    let paths = match filter {
+        FileFilter::Nothing | FileFilter::Hidden => return false,
+        // Of `git diff a b`, only words behind `--` are paths for sure.
+        FileFilter::Untracked => given.before_dashes.unwrap_or(given.operands.len()),
+        FileFilter::Ignored => 0,
+    };
+    let paths = given.operands.get(paths..).unwrap_or_default();
+    let is_pattern = |path: &Field| {
+        !path.is_known() || path.text.starts_with(':') || path.text.contains(['*', '?', '[', '\\'])
+    };
+    paths.is_empty() || paths.iter().any(is_pattern) || given.has(&["pathspec-from-file"])
 }
 
 /// A text with the command's name and its operands.

@@ -90,8 +90,8 @@ impl Reader<'_> {
             }
             'y' => self.parts(),
             ':' | 'b' | 't' | 'T' => {
-                self.rest =
-                    self.rest.trim_start_matches(|c: char| c.is_alphanumeric() || " _".contains(c));
+                self.skip(" \t");
+                self.rest = self.rest.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_');
                 (self.rest.is_empty() || self.rest.starts_with([';', '\n', '}'])).then_some(())
             }
             's' => {
@@ -200,6 +200,10 @@ mod tests {
             "Fp",
             "s/a/b/m",
             "l;e rm",
+            ":a e touch x",
+            ":a w x",
+            "ba w x",
+            "t\tr .env",
         ];
         for script in other {
             assert!(!is_plain(script), "{script}");

@@ -68,7 +68,9 @@ pub(crate) struct ProgramRow {
     pub long: String,
     /// True if no option is harmful, so that a pattern or a variable may come first.
     pub plain: bool,
-    /// True if it prints its words, also those with a dash that are not options.
+    /// True if a pattern may come first while no file has the name of an option.
+    pub listed: bool,
+    /// True if it only prints or compares its words, also those with a dash that are not options.
     pub prints: bool,
     /// True if long options begin with one dash.
     pub long_with_one_dash: bool,
@@ -89,17 +91,13 @@ impl ProgramRow {
             short: "",
             long: String::new(),
             plain: false,
+            listed: false,
             prints: false,
             long_with_one_dash: false,
             letters: false,
             assigns: false,
             rules: vec![],
         }
-    }
-
-    /// True if the command only prints its words.
-    pub(crate) fn only_prints(&self) -> bool {
-        self.plain && self.takes == OperandKind::Text
     }
 }
 
@@ -179,6 +177,7 @@ impl Entry {
         for flag in facts {
             match flag {
                 "plain" => row.plain = true,
+                "listed" => row.listed = true,
                 "prints" => row.prints = true,
                 "one-dash" => row.long_with_one_dash = true,
                 "letters" => row.letters = true,

@@ -26,6 +26,7 @@ use crate::shell::{
     expand::{self, Field, KnownVariables},
     faults,
     folders::Folders,
+    glob::GlobBudget,
     judge::{plain_words, verdict_of},
     names,
     parse::{self, Budget},
@@ -69,6 +70,7 @@ pub(crate) struct ScriptWalk<'a> {
     commands_left: usize,
     words_left: usize,
     pub(crate) patterns_left: usize,
+    pub(crate) globs_left: GlobBudget,
     pub(crate) entries_left: usize,
     /// The targets of the output of all commands.
     pub(crate) outputs: Vec<PathBuf>,
@@ -79,6 +81,8 @@ pub(crate) struct ScriptWalk<'a> {
     pub(crate) disk: DiskMemo,
     /// True if a command may run more than once, or at the same time as another.
     pub(crate) repeats: bool,
+    /// True if a pattern is harmless only while no file has the name of an option.
+    pub(crate) relies_on_names: bool,
 }
 
 /// The folders after success and after failure.
@@ -133,12 +137,14 @@ impl<'a> ScriptWalk<'a> {
             commands_left: MAX_COMMANDS,
             words_left: MAX_WORDS,
             patterns_left: MAX_PATTERNS,
+            globs_left: GlobBudget::default(),
             entries_left: MAX_ENTRIES,
             outputs: vec![],
             links,
             checked_folders: HashSet::new(),
             disk: DiskMemo::default(),
             repeats: false,
+            relies_on_names: false,
         }
     }
 
@@ -517,11 +523,18 @@ impl<'a> ScriptWalk<'a> {
             self.facts.zone = self.facts.zone.max(zone);
             inside = self.entered(folder, folders);
         }
-        if effects.recursive_read.is_some() && effects.reads.is_empty() {
-            effects.reads.push(Field::known("."));
-        }
-        let recursive_read =
-            effects.recursive_read.take().map(|read| (read, effects.reads.clone()));
+        let recursive_read = effects.recursive_read.take().map(|read| {
+            let roots = inside.as_slice().iter().filter_map(|at| below::repository(at.cwd()));
+            let starts = match read.whole_repository {
+                true => roots.map(|root| Field::known(root.to_string_lossy())).collect(),
+                false if effects.reads.is_empty() => {
+                    effects.reads.push(Field::known("."));
+                    effects.reads.clone()
+                }
+                false => effects.reads.clone(),
+            };
+            (read, starts)
+        });
         let home = if effects.clears_environment { self.home.take() } else { None };
         let inner = self.record_effects(words, effects, &inside, call);
         let before = (self.facts.reads.len(), self.facts.writes.len(), self.facts.commands.len());
@@ -559,7 +572,9 @@ impl<'a> ScriptWalk<'a> {
                     below::check_folder(&path, read, self.workspace, &mut self.entries_left);
                 if below.is_truncated {
                     self.facts.zone = self.facts.zone.max(Zone::Build);
+                    self.facts.possible_reads.unchecked.push(path.clone());
                 }
+                self.facts.possible_reads.files.extend(below.files);
                 let outside: Vec<_> = below.outside.into_iter().take(3).collect();
                 for path in &outside {
                     self.facts.zone = self.facts.zone.max(Zone::of_read(path, self.workspace));

@@ -454,6 +454,9 @@ impl Parser<'_> {
             if self.sees("<(") || self.sees(">(") {
                 return Err("there is a process substitution in `[[ … ]]`".into());
             }
+            if self.sees("#") {
+                return Err("there is a comment in `[[ … ]]`".into());
+            }
             let regex = words.last().is_some_and(|word| word.bare() == Some("=~"));
             if regex {
                 words.push(self.regex()?);

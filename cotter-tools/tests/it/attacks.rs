@@ -4,7 +4,11 @@ use std::{fs, path::Path, process::Command};
 
 use cotter::{
     Tool,
-    permission::{Zone, facts::Facts},
+    permission::{
+        Zone,
+        facts::Facts,
+        rule::{Rule, RuleKind},
+    },
 };
 use cotter_tools::{bash::Bash, confine::Sandbox};
 use serde_json::json;
@@ -74,4 +78,80 @@ fn s12_settings_of_submodules_decide_the_zone_of_git() {
     assert_eq!(facts(&scratch, "git status").zone, Zone::Safe);
     fs::write(module.join("config"), "[core]\n\tfsmonitor = touch ran\n").unwrap();
     assert_eq!(facts(&scratch, "git status").zone, Zone::Build);
+}
+
+/// A deny rule holds for files that `git` shows without being told their names.
+#[test]
+fn s16_git_commands_read_the_files_they_show() {
+    let scratch = Scratch::new();
+    repository(&scratch.path(), &[("user.name", "a"), ("user.email", "a@example.org")]);
+    fs::write(scratch.path().join(".env"), "KEY=1").unwrap();
+    fs::write(scratch.path().join(".env.example"), "KEY=").unwrap();
+    fs::create_dir(scratch.path().join("sub")).unwrap();
+    let rule = Rule::parse(RuleKind::Deny, "read(.env)").unwrap();
+    let workspace = scratch.workspace();
+    let is_denied = |command: &str| rule.matches("bash", &facts(&scratch, command), &workspace);
+    let shows = [
+        "git diff",
+        "git diff HEAD",
+        "git diff --cached",
+        "cd sub && git diff",
+        "git -C sub show",
+        "git show HEAD",
+        "git log -p",
+        "git log -p -- '.e*'",
+        "git log -p -- ':(glob).e*'",
+        "git show HEAD -- '.en[v]'",
+        "git grep KEY -- '.e*'",
+        "git archive HEAD",
+        "git cat-file -p 1234567",
+        "git stash show -p",
+    ];
+    for command in shows {
+        assert!(!is_denied(command), "nothing is tracked: {command}");
+    }
+    assert!(is_denied("git add ."));
+    assert!(is_denied("git add -A"));
+    assert!(is_denied("git add '.e*'"));
+    git(&scratch.path(), &["add", "."]);
+    for command in shows {
+        assert!(is_denied(command), "{command}");
+    }
+    for command in ["git diff -- a.txt", "git log", "git status", "git show HEAD -- a.txt"] {
+        assert!(!is_denied(command), "{command}");
+    }
+    // A tracked example of a secret is not a secret.
+    git(&scratch.path(), &["rm", "-q", "--cached", ".env"]);
+    assert!(facts(&scratch, "git diff").reads.is_empty());
+    // A linked worktree has its index elsewhere.
+    git(&scratch.path(), &["commit", "-qm", "a"]);
+    git(&scratch.path(), &["worktree", "add", "-q", "tree"]);
+    fs::write(scratch.path().join("tree/.env"), "KEY=1").unwrap();
+    assert!(!is_denied("cd tree && git diff"));
+    git(&scratch.path().join("tree"), &["add", "-f", ".env"]);
+    assert!(is_denied("cd tree && git diff"));
+}
+
+/// A folder with more files than can be listed counts as one that may hold any.
+#[test]
+fn s16_folder_with_too_many_files_may_hold_a_denied_one() {
+    let scratch = Scratch::new();
+    for name in ["many", "few"] {
+        fs::create_dir(scratch.path().join(name)).unwrap();
+    }
+    for number in 0..10_100 {
+        fs::write(scratch.path().join(format!("many/{number}")), "").unwrap();
+    }
+    let workspace = scratch.workspace();
+    let is_denied = |rule: &str, command: &str| {
+        let rule = Rule::parse(RuleKind::Deny, rule).unwrap();
+        rule.matches("bash", &facts(&scratch, command), &workspace)
+    };
+    for rule in ["read(notes.txt)", "read(./many/notes.txt)", "read(many/**/x)"] {
+        assert!(is_denied(rule, "grep -r x many"), "{rule}");
+    }
+    for rule in ["read(./few/notes.txt)", "read(~/notes.txt)", "read(//etc/passwd)"] {
+        assert!(!is_denied(rule, "grep -r x many"), "{rule}");
+    }
+    assert!(!is_denied("read(notes.txt)", "grep -r x few"));
 }

