@@ -633,6 +633,13 @@ impl<'a> Parser<'a> {
 
     /// The rest of `<&` or `>&`: a descriptor, or a file for both streams.
     fn copied(&mut self, operator: &str, numbered: bool) -> ParseResult<Redirect> {
+        // `>&-` is one token: what follows is another word.
+        if self.take("-") {
+            return match self.peek().is_none_or(is_meta) {
+                true => Ok(Redirect::Copy),
+                false => Err(format!("`{operator}-` is not apart from the next word")),
+            };
+        }
         self.blanks();
         let word = self.word()?;
         let descriptor = word.bare().is_some_and(|text| {
@@ -805,6 +812,8 @@ mod tests {
         check("ls {x}> a", Some("a redirection names its descriptor by a variable"));
         check("{x}> a", Some("a redirection names its descriptor by a variable"));
         check("ls >& a.txt", None);
+        check("ls >&- 2>&- <&-", None);
+        check(">&-bash ls", Some("`>&-` is not apart from the next word"));
         check("ls >& '$(b)'", Some("where `>&'$(b)'` leads is not known"));
         check(": {a[b]}>f", Some("a redirection names its descriptor by a variable"));
         check(": {a[$(b)]}<f", Some("a redirection names its descriptor by a variable"));

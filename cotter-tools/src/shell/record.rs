@@ -206,7 +206,10 @@ impl ScriptWalk<'_> {
                 self.facts.writes.push(path.clone());
             }
             if effects.links || sources.iter().any(|source| self.may_hold_links(source)) {
-                self.links.extend(targets);
+                // This folder itself does not become a link.
+                let here = folders.as_slice().iter().map(Workspace::cwd).collect::<Vec<_>>();
+                let is_here = |path: &PathBuf| into.text == "." && here.contains(&path.as_path());
+                self.links.extend(targets.into_iter().filter(|path| !is_here(path)));
             }
         }
         zone

@@ -97,7 +97,7 @@ fn simple(row: &ProgramRow, before: usize, fields: &[Field]) -> CommandVerdict {
     }
     rest = &rest[rest.iter().take_while(assigned).count()..];
     let before = before.min(rest.len());
-    if let Some(open) = rest[..before].iter().find(|field| field.is_open()) {
+    if let Some(open) = rest[..before].iter().find(|field| !field.is_known()) {
         verdict.unclear(format!("`{}` is only known when it runs", open.text));
     }
     kinds.extend(rest[..before].iter().map(kind_of));
@@ -276,7 +276,9 @@ fn flock(fields: &[Field]) -> CommandVerdict {
     let mut verdict = CommandVerdict::new(Zone::Workspace);
     verdict.words = plain_words(fields);
     match fields.get(1..) {
-        Some([file, rest @ ..]) if !file.text.starts_with('-') && !rest.is_empty() => {
+        Some([file, rest @ ..])
+            if file.is_known() && !file.text.starts_with('-') && !rest.is_empty() =>
+        {
             verdict.add_writes([file.clone()]);
             match rest {
                 [flag, text, ..] if flag.text == "-c" => {
