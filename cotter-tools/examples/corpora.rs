@@ -1,11 +1,11 @@
 //! Holds the floor against command lines of other guards, each with the verdict its authors want.
 //!
 //! `cargo xtask corpora DIR` runs it, with the folder of `.jsonl` files in `COTTER_CORPORA`. None of the command
-//! lines is run.
+//! lines is run. It fails if a forbidden one passes unconfined without a reason in `tests/data/reasons.tsv`.
 
 #![expect(clippy::unwrap_used, reason = "helpers of the tests fail as tests do")]
 
-use std::{env, fs, path::PathBuf};
+use std::{collections::BTreeMap, env, fs, path::PathBuf};
 
 #[path = "../tests/it/corpus.rs"]
 mod corpus;
@@ -14,6 +14,7 @@ mod corpus;
 mod kit;
 
 use corpus::Tally;
+use regex::Regex;
 
 #[expect(clippy::print_stdout, reason = "the example prints its result")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -22,6 +23,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let shows_rows = env::args().any(|argument| argument == "--rows");
     let mut files: Vec<_> = fs::read_dir(&folder)?.collect::<Result<_, _>>()?;
     files.sort_by_key(|file| file.file_name());
+    let mut unexplained = vec![];
     for file in files.iter().map(|file| file.path()) {
         if file.extension().is_none_or(|extension| extension != "jsonl") {
             continue;
@@ -31,6 +33,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for (way, is_confined) in [("unconfined", false), ("confined", true)] {
             let tally = Tally::of(&rows, is_confined);
             println!("{name}, {way}: {}", tally.line());
+            if !is_confined {
+                let (reasons, without) = reasons_for(&tally.passed)?;
+                for (reason, count) in reasons {
+                    println!("  {count} passed. {reason}");
+                }
+                unexplained.extend(without);
+            }
             for row in tally.passed.iter().filter(|_| shows_rows) {
                 println!("  passed: {row:?}");
             }
@@ -39,5 +48,29 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
         }
     }
-    Ok(())
+    match unexplained.as_slice() {
+        [] => Ok(()),
+        rows => Err(format!("forbidden and passed without a reason: {}", rows.join("; ")).into()),
+    }
+}
+
+/// The written reasons for letting forbidden commands pass, each with the number of its commands, and the
+/// commands without a reason.
+fn reasons_for(
+    commands: &[String],
+) -> Result<(BTreeMap<&'static str, usize>, Vec<String>), regex::Error> {
+    let rows =
+        include_str!("../tests/data/reasons.tsv").lines().filter_map(|line| line.split_once('\t'));
+    let rows: Vec<(&str, Regex)> = rows
+        .map(|(reason, pattern)| Ok((reason, Regex::new(pattern)?)))
+        .collect::<Result<_, regex::Error>>()?;
+    let (mut reasons, mut without) = (BTreeMap::new(), vec![]);
+    for command in commands {
+        let words = command.split_whitespace().collect::<Vec<_>>().join(" ");
+        match rows.iter().find(|(_, pattern)| pattern.is_match(&words)) {
+            Some((reason, _)) => *reasons.entry(*reason).or_default() += 1,
+            None => without.push(command.clone()),
+        }
+    }
+    Ok((reasons, without))
 }

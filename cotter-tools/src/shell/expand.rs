@@ -93,6 +93,11 @@ impl Field {
         matches!(self.shape, Shape::Open { splits: true, .. })
     }
 
+    /// True if it may become several words: it splits, or is a pattern.
+    pub(crate) fn is_several(&self) -> bool {
+        self.may_split() || matches!(self.shape, Shape::Pattern(_))
+    }
+
     /// The beginning of the word that is known.
     pub(crate) fn known_begin(&self) -> &str {
         let signs = match &self.shape {

@@ -5,7 +5,7 @@ use cotter::permission::{Zone, facts::CommandWordKind};
 use crate::shell::{
     below::RecursiveRead,
     command_verdict::CommandVerdict,
-    expand::{Field, Shape},
+    expand::Field,
     judge::plain_words,
     options::{OptionArity, long},
     table::ProgramRow,
@@ -29,9 +29,7 @@ pub(crate) fn verdict_of(row: &ProgramRow, fields: &[Field]) -> CommandVerdict {
     while let Some(field) = fields.get(at) {
         let text = field.text.as_str();
         let value = fields.get(at + 1).filter(|_| text.starts_with('-'));
-        let is_several =
-            |value: &Field| value.may_split() || matches!(value.shape, Shape::Pattern(_));
-        if !field.is_known() || value.is_some_and(is_several) {
+        if !field.is_known() || value.is_some_and(Field::is_several) {
             let text = value.filter(|_| field.is_known()).map_or(text, |value| &value.text);
             verdict.unclear(format!("`{text}` could be something `find` does"));
             return verdict;

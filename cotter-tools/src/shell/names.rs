@@ -102,6 +102,18 @@ pub(crate) fn is_harmless(name: &str) -> bool {
     HARMLESS.contains(&name) || name.starts_with("LC_")
 }
 
+/// True if a value changes the appearance of output only. A locale with another encoding changes how bash reads
+/// text, one with a path names files of translations.
+pub(crate) fn is_harmless_value(name: &str, value: Option<&str>) -> bool {
+    let is_locale = name.starts_with("LC_") || name.starts_with("LANG");
+    let is_plain = |value: &str| {
+        let (language, encoding) = value.split_once('.').unwrap_or((value, "UTF-8"));
+        language.chars().all(|c| c.is_ascii_alphabetic() || c == '_' || c == ':')
+            && ["UTF-8", "UTF8", "utf-8", "utf8"].contains(&encoding)
+    };
+    !is_locale || value.is_some_and(is_plain)
+}
+
 /// True if bash or programs read the variable: a script that sets it is not understood.
 pub(crate) fn is_influential(name: &str) -> bool {
     let has_prefix = INFLUENTIAL_PREFIXES.iter().any(|prefix| name.starts_with(prefix));

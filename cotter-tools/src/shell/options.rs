@@ -202,10 +202,13 @@ impl ParsedOptions {
             .filter_map(|(_, value)| value.as_ref())
     }
 
-    /// The operands without the pattern or program that comes first, unless an option gives it.
+    /// The operands without the pattern or program that comes first, unless an option gives it. Of a word that
+    /// becomes several, only the first is that.
     pub(crate) fn operands_after_text(&self) -> impl Iterator<Item = &Field> {
         let scripted = self.has(&["e", "f", "regexp", "file", "expression", "files"]);
-        self.operands.iter().skip(usize::from(!scripted)).filter(|field| field.text != "-")
+        let is_text = |first: &Field| !scripted && !first.is_several();
+        let skipped = usize::from(self.operands.first().is_some_and(is_text));
+        self.operands.iter().skip(skipped).filter(|field| field.text != "-")
     }
 
     /// Parses one word that begins with a dash. Returns an option that still needs a value.

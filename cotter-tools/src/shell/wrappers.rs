@@ -90,7 +90,12 @@ fn simple(row: &ProgramRow, before: usize, fields: &[Field]) -> CommandVerdict {
     {
         if names::is_influential(name) || field.may_split() {
             verdict.unclear(format!("`{name}=…` may change what a command does"));
-        } else if !names::is_harmless(name) {
+        } else if !names::is_harmless(name)
+            || !names::is_harmless_value(
+                name,
+                field.literal().and_then(|t| t.split_once('=')).map(|t| t.1),
+            )
+        {
             verdict.unknown(format!("`{name}=…` before a command may change what it does"));
         }
         kinds.push(kind_of(field));

@@ -8,8 +8,10 @@ use crate::permission::facts::{CommandWord, CommandWordKind, SimpleCommand};
 #[derive(Clone, Debug)]
 pub(crate) struct CommandPattern {
     commands: Vec<SingleCommandPattern>,
-    /// In rules with Claude Code's name for the tool, `*` also stands for any text of a command.
+    /// `*` as any text of a command. In rules with Claude Code's name for the tool it always stands for that
+    /// too; in others only within a word, `*--force*`, and only for `hits`.
     text: Option<TextPattern>,
+    covers_text: bool,
 }
 
 /// The most commands of a pipeline that are compared as one text.
@@ -41,13 +43,18 @@ impl CommandPattern {
     pub(crate) fn parse(spec: &str) -> Result<Self, String> {
         let commands =
             spec.split(" | ").map(SingleCommandPattern::parse).collect::<Result<_, _>>()?;
-        Ok(CommandPattern { commands, text: None })
+        let is_within_word = |word: &str| word.contains('*') && word != "*" && word != "**";
+        let text = match spec.trim_end_matches(":*").split_whitespace().any(is_within_word) {
+            true => Some(TextPattern::parse(spec)?),
+            false => None,
+        };
+        Ok(CommandPattern { commands, text, covers_text: false })
     }
 
     /// Parses a pattern in Claude Code's way: `*` also spans any text of one command or pipeline.
     pub(crate) fn parse_for_claude(spec: &str) -> Result<Self, String> {
         let pattern = CommandPattern::parse(spec)?;
-        Ok(CommandPattern { text: Some(TextPattern::parse(spec)?), ..pattern })
+        Ok(CommandPattern { text: Some(TextPattern::parse(spec)?), covers_text: true, ..pattern })
     }
 
     /// True if a command of the call matches the pattern. The order of options and the case of letters are
@@ -67,7 +74,7 @@ impl CommandPattern {
         if let [only] = &self.commands[..] {
             let command = &commands[index];
             let by_text = || self.text.as_ref().is_some_and(|text| text.covers(command));
-            return only.covers(command) || by_text();
+            return only.covers(command) || self.covers_text && by_text();
         }
         let pipeline = commands[index].pipeline;
         let all: Vec<_> = commands.iter().filter(|c| c.pipeline == pipeline).collect();
@@ -328,6 +335,12 @@ mod tests {
         assert_eq!(check("npm run *", "npm install x"), (false, false));
         assert_eq!(check("git * main", "git checkout main"), (true, true));
         assert_eq!(check("test-*", "test-unit"), (true, true));
+        assert_eq!(check("git push *--force*", "git push ~--force origin"), (false, true));
+        assert_eq!(
+            check("git push *--force*", "git push origin ~--force-with-lease"),
+            (false, true)
+        );
+        assert_eq!(check("git push *--force*", "git push origin"), (false, false));
     }
 
     #[test]

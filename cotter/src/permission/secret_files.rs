@@ -3,7 +3,7 @@
 use std::path::Path;
 
 /// Names of secret files, in any folder.
-const FILES: [&str; 8] = [
+const FILES: [&str; 9] = [
     ".netrc",
     "_netrc",
     ".npmrc",
@@ -12,6 +12,7 @@ const FILES: [&str; 8] = [
     ".pgpass",
     ".vault-token",
     ".htpasswd",
+    ".boto",
 ];
 
 /// Folders in which every file is secret.
