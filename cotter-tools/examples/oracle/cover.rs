@@ -1,6 +1,6 @@
 //! Compares what a script did with what was predicted.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use cotter::{
     Workspace,
@@ -109,11 +109,20 @@ fn is_write_covered(path: &Path, facts: &Facts, workspace: &Workspace) -> bool {
     })
 }
 
-/// A read is predicted by itself or by a folder above; one of a secret by itself only.
+/// A read is predicted by itself; one of a file that is not secret also as a possible read, which rules check.
+/// Git reads its own data.
 fn is_read_covered(path: &Path, facts: &Facts) -> bool {
     // A program is opened when it starts.
-    let is_script = path.ends_with("x.sh");
-    let predicted = |known: &PathBuf| known == path || path.starts_with(known) && !is_secret(path);
+    let is_exempt =
+        path.ends_with("x.sh") || path.components().any(|part| part.as_os_str() == ".git");
+    let possible = &facts.possible_reads.files;
     // Times of a file that is written are set with its content.
-    is_script || facts.reads.iter().chain(&facts.writes).any(predicted)
+    is_exempt
+        || facts.reads.iter().any(|known| known == path)
+        || facts
+            .writes
+            .iter()
+            .any(|known| path.starts_with(known) && !is_secret(path) || known == path)
+        || path.is_dir() && facts.reads.iter().any(|known| path.starts_with(known))
+        || !is_secret(path) && possible.iter().any(|known| known == path)
 }

@@ -115,7 +115,10 @@ impl ScriptWalk<'_> {
         if faults::is_off(faults::WORDS_ARE_READ) {
             return Zone::Safe;
         }
-        // In an unknown folder it may at least be a file of the first one.
+        // In an unknown folder it may be any file.
+        if folders.is_unknown() && !field.text.starts_with(['/', '-']) {
+            self.unknown(format!("where `{}` lies depends on an unknown folder", field.text));
+        }
         let first = Folders::of(self.workspace);
         let folders = if folders.is_unknown() { &first } else { folders };
         let names = match &field.shape {
