@@ -294,11 +294,7 @@ impl ScriptWalk<'_> {
     pub(crate) fn assign_all(&mut self, assigns: &[Assign], folders: &Folders) {
         for assign in assigns {
             self.check_assigned(&assign.name);
-            let value = match &assign.value {
-                Value::Word(word) => word.literal(),
-                Value::List(_) => None,
-            };
-            if !names::is_harmless_value(&assign.name, value.as_deref()) {
+            if !names::is_harmless_value(&assign.name, assign.literal().as_deref()) {
                 self.unclear(format!("`{}=…` changes how text is read", assign.name));
             }
             self.assign(assign, folders);
@@ -309,14 +305,11 @@ impl ScriptWalk<'_> {
     pub(crate) fn assign_before_command(&mut self, assigns: &[Assign], folders: &Folders) {
         for assign in assigns {
             let name = &assign.name;
-            let value = match &assign.value {
-                Value::Word(word) => word.literal(),
-                Value::List(_) => None,
-            };
-            let value = value.as_deref();
+            let is_harmless = names::is_harmless(name)
+                && names::is_harmless_value(name, assign.literal().as_deref());
             if names::is_influential(name) {
                 self.unclear(format!("`{name}=…` changes what a command does"));
-            } else if !names::is_harmless(name) || !names::is_harmless_value(name, value) {
+            } else if !is_harmless {
                 self.unknown(format!("`{name}=…` before a command may change what it does"));
             }
             self.assign(assign, folders);

@@ -232,6 +232,14 @@ impl Simple {
 }
 
 impl Assign {
+    /// The value, if it is literal text.
+    pub(crate) fn literal(&self) -> Option<Cow<'_, str>> {
+        match &self.value {
+            Value::Word(word) => word.literal(),
+            Value::List(_) => None,
+        }
+    }
+
     /// The words of the value.
     pub(crate) fn words(&self) -> &[ShellWord] {
         match &self.value {

@@ -88,14 +88,10 @@ fn simple(row: &ProgramRow, before: usize, fields: &[Field]) -> CommandVerdict {
     for (field, name) in
         rest.iter().take_while(assigned).filter_map(|field| Some((field, assigned_name(field)?)))
     {
+        let value = field.literal().and_then(|text| text.get(name.len() + 1..));
         if names::is_influential(name) || field.may_split() {
             verdict.unclear(format!("`{name}=…` may change what a command does"));
-        } else if !names::is_harmless(name)
-            || !names::is_harmless_value(
-                name,
-                field.literal().and_then(|t| t.split_once('=')).map(|t| t.1),
-            )
-        {
+        } else if !names::is_harmless(name) || !names::is_harmless_value(name, value) {
             verdict.unknown(format!("`{name}=…` before a command may change what it does"));
         }
         kinds.push(kind_of(field));
