@@ -1,5 +1,9 @@
 //! The grammar of generated scripts: one table. `«name»` in a row is replaced by a random row of that name.
 
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
 /// Every symbol with its rows. Too deep in a script, the first row is taken: it must end the recursion.
 pub(crate) const GRAMMAR: &[(&str, &[&str])] = &[
     ("script", &["«list»"]),
@@ -619,22 +623,60 @@ pub(crate) struct Generated {
 /// The deepest nesting of random rows.
 const MAX_DEPTH: usize = 8;
 
-/// Makes a script.
-pub(crate) fn generate(random: &mut Random) -> Generated {
+/// How often a row was part of a script that was judged, and of one that was executed.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct RowCount {
+    pub(crate) judged: usize,
+    pub(crate) executed: usize,
+}
+
+/// The counts of all rows.
+pub(crate) type RowCounts = HashMap<&'static str, RowCount>;
+
+/// A row that never passed in so many scripts is one that always asks.
+const MANY: usize = 1000;
+
+impl RowCount {
+    pub(crate) fn always_asks(self) -> bool {
+        self.executed == 0 && self.judged >= MANY
+    }
+}
+
+/// Makes a script. One row in eight is the one that was executed least, so that rows which seldom pass are
+/// executed too.
+pub(crate) fn generate(random: &mut Random, counts: &RowCounts) -> Generated {
     let mut generated = Generated { text: String::new(), rows: vec![] };
-    expand("script", 0, random, &mut generated);
+    expand("script", 0, random, counts, &mut generated);
     generated
 }
 
-fn expand(symbol: &str, depth: usize, random: &mut Random, into: &mut Generated) {
+/// The index of the row that was executed least, of those that may pass.
+fn rarest(rows: &[&'static str], counts: &RowCounts) -> usize {
+    let count = |index: &usize| counts.get(rows[*index]).copied().unwrap_or_default();
+    let may_pass = (0..rows.len()).filter(|index| !count(index).always_asks());
+    may_pass.min_by_key(|index| count(index).executed).unwrap_or(0)
+}
+
+fn expand(
+    symbol: &str,
+    depth: usize,
+    random: &mut Random,
+    counts: &RowCounts,
+    into: &mut Generated,
+) {
     let (_, rows) =
         GRAMMAR.iter().find(|(name, _)| *name == symbol).expect("a symbol of the grammar");
-    let row = rows[if depth > MAX_DEPTH { 0 } else { random.below(rows.len()) }];
+    let index = match random.below(8) {
+        _ if depth > MAX_DEPTH => 0,
+        0 => rarest(rows, counts),
+        _ => random.below(rows.len()),
+    };
+    let row = rows[index];
     into.rows.push(row);
     for (at, part) in row.split(['«', '»']).enumerate() {
         match at % 2 {
             0 => into.text.push_str(part),
-            _ => expand(part, depth + 1, random, into),
+            _ => expand(part, depth + 1, random, counts, into),
         }
     }
 }

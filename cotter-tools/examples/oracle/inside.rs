@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     cover,
     execution::{Bench, Observed},
-    grammar::{self, GRAMMAR, Random},
+    grammar::{self, GRAMMAR, Random, RowCount, RowCounts},
     kit, shrink,
 };
 
@@ -41,8 +41,8 @@ pub(crate) struct Tally {
     pub(crate) executed: usize,
     /// Wrong scripts, shortened, with what was not predicted.
     pub(crate) wrong: Vec<(String, String)>,
-    /// How often each row of the grammar was in an executed script.
-    pub(crate) rows: BTreeMap<String, usize>,
+    /// How often each row of the grammar was judged and executed.
+    pub(crate) rows: BTreeMap<String, RowCount>,
 }
 
 /// The most wrong scripts that are collected before a run ends.
@@ -114,9 +114,8 @@ impl Oracle {
 
     async fn run(&self, plan: &Plan, texts: &[String]) -> Result<Tally, Box<dyn Error>> {
         let (mut tally, mut random) = (Tally::default(), Random::new(plan.seed));
-        for (_, rows) in GRAMMAR {
-            tally.rows.extend(rows.iter().map(|row| ((*row).to_owned(), 0)));
-        }
+        let rows = GRAMMAR.iter().flat_map(|(_, rows)| *rows);
+        let mut counts: RowCounts = rows.map(|row| (*row, RowCount::default())).collect();
         let end = Instant::now() + Duration::from_secs(plan.seconds);
         let mut seen = HashMap::new();
         while tally.executed < plan.executed
@@ -125,9 +124,12 @@ impl Oracle {
         {
             let generated = match random.below(10) {
                 0 => grammar::mutate(texts, &mut random),
-                _ => grammar::generate(&mut random),
+                _ => grammar::generate(&mut random, &counts),
             };
             tally.generated += 1;
+            for row in &generated.rows {
+                counts.entry(row).or_default().judged += 1;
+            }
             let judged = self.judge(&generated.text).await;
             if !judged.passes()
                 || plan.rule_off.is_some_and(|rule| !self.matters(rule, &generated.text, &judged))
@@ -140,8 +142,8 @@ impl Oracle {
                 continue;
             }
             tally.executed += 1;
-            for row in generated.rows {
-                *tally.rows.entry(row.to_owned()).or_default() += 1;
+            for row in &generated.rows {
+                counts.entry(row).or_default().executed += 1;
             }
             let Some(what) = self.find_wrong(&generated.text, &judged).await else { continue };
             let is_wrong = async |script: &str| {
@@ -158,6 +160,7 @@ impl Oracle {
                 break;
             }
         }
+        tally.rows = counts.into_iter().map(|(row, count)| (row.to_owned(), count)).collect();
         Ok(tally)
     }
 

@@ -60,10 +60,14 @@ pub(crate) fn run(args: &[&str]) -> Result<(), Box<dyn Error>> {
     for (script, what) in &tally.wrong {
         println!("  {script:?}: {what}");
     }
-    let mut rare: Vec<_> = tally.rows.iter().filter(|(_, count)| **count < options.least).collect();
-    rare.sort_by_key(|(_, count)| **count);
+    let (refused, rest): (Vec<_>, Vec<_>) =
+        tally.rows.iter().partition(|(_, count)| count.always_asks());
+    println!("{} rows of the grammar, of which {} always ask", tally.rows.len(), refused.len());
+    let mut rare = rest;
+    rare.retain(|(_, count)| count.executed < options.least);
+    rare.sort_by_key(|(_, count)| count.executed);
     for (row, count) in &rare {
-        println!("  executed {count} times: {row:?}");
+        println!("  executed {} times: {row:?}", count.executed);
     }
     if !tally.wrong.is_empty() {
         return Err("scripts did more than was predicted".into());
@@ -121,7 +125,9 @@ impl Tally {
         self.executed += other.executed;
         self.wrong.extend(other.wrong);
         for (row, count) in other.rows {
-            *self.rows.entry(row).or_default() += count;
+            let sum = self.rows.entry(row).or_default();
+            sum.judged += count.judged;
+            sum.executed += count.executed;
         }
     }
 }
