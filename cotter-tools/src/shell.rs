@@ -186,7 +186,7 @@ mod tests {
             workspace !: rm -rf build
             workspace !: rm build -fr
             workspace !: r\m "-r" 'build'
-            workspace !: {rm,-r,build}
+            build ? !: {rm,-r,build}
             build ~ !: x=build; rm -r $x
             workspace !: true; (nice -n 5 env LANG=C timeout 5 rm --recursive build)
             workspace !: bash -ec 'set -e; rm -r build'

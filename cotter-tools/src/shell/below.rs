@@ -2,14 +2,14 @@
 //! secrets, files that decide what runs later.
 
 use std::{
-    fs::FileType,
+    collections::HashSet,
     path::{Path, PathBuf},
 };
 
 use cotter::{Workspace, builtin::is_protected, fs::paths, permission::secret_files::is_secret};
 use ignore::{DirEntry, WalkBuilder};
 
-use crate::shell::{glob::NamePattern, index};
+use crate::shell::{disk::DiskMemo, glob::NamePattern};
 
 /// How a command reads folders recursively.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -77,33 +77,39 @@ pub(crate) fn check_folder(
     folder: &Path,
     read: &RecursiveRead,
     workspace: &Workspace,
+    disk: &mut DiskMemo,
     entries_left: &mut usize,
 ) -> FolderFindings {
     let mut findings = FolderFindings::default();
     let names: Vec<_> = read.names.iter().map(|name| NamePattern::new(name)).collect();
     if read.only == FileFilter::Untracked
         && let Some(repository) = repository(folder)
-        && let Some(files) = index::tracked(repository)
+        && let Some(files) = disk.tracked(repository)
     {
-        let files = files.into_iter().map(|name| repository.join(name));
-        findings.files = files.filter(|path| path.starts_with(folder)).collect();
+        // Looking at a path is cheap beside looking at the disk.
+        let Some(left) = entries_left.checked_sub(files.len() / 100) else {
+            findings.is_truncated = true;
+            return findings;
+        };
+        *entries_left = left;
+        findings.files = files.iter().filter(|path| path.starts_with(folder)).cloned().collect();
         let secrets = findings.files.iter().filter(|path| is_secret(path) && !is_example(path));
         findings.secrets = secrets.cloned().collect();
         return findings;
     }
     if matches!(read.only, FileFilter::Hidden | FileFilter::Ignored) {
-        for entry in listed(folder, read.only) {
+        for entry in listed(folder, read) {
             if !take_one(entries_left) {
                 findings.is_truncated = true;
                 break;
             }
-            if let Some(kind) = entry.file_type() {
-                findings.add(entry.into_path(), kind, read, &names, workspace);
+            if entry.file_type().is_some_and(|kind| kind.is_file()) {
+                findings.add_found(entry.into_path(), read, &names, workspace);
             }
         }
         return findings;
     }
-    let mut left = vec![folder.to_owned()];
+    let (mut left, mut linked) = (vec![folder.to_owned()], HashSet::new());
     while let Some(folder) = left.pop() {
         for entry in folder.read_dir().into_iter().flatten().flatten() {
             if !take_one(entries_left) {
@@ -115,8 +121,17 @@ pub(crate) fn check_folder(
                 // Git chooses the names of objects, so they say nothing about the content.
                 Ok(kind) if kind.is_dir() && path.ends_with(".git/objects") => {}
                 Ok(kind) if kind.is_dir() => left.push(path),
-                Ok(kind) => findings.add(path, kind, read, &names, workspace),
-                Err(_) => {}
+                Ok(kind) if kind.is_symlink() && read.follows_links => {
+                    let target = path.canonicalize().ok().filter(|at| workspace.is_readable(at));
+                    match target.filter(|target| target.is_dir() && names.is_empty()) {
+                        Some(target) => {
+                            left.extend(linked.insert(target.clone()).then_some(target));
+                        }
+                        None => findings.add_found(path, read, &names, workspace),
+                    }
+                }
+                Ok(kind) if kind.is_file() => findings.add_found(path, read, &names, workspace),
+                _ => {}
             }
         }
     }
@@ -131,9 +146,10 @@ fn take_one(entries_left: &mut usize) -> bool {
 }
 
 /// The entries of a folder and below it that `rg` or `git add` looks at.
-fn listed(folder: &Path, filter: FileFilter) -> impl Iterator<Item = DirEntry> {
+fn listed(folder: &Path, read: &RecursiveRead) -> impl Iterator<Item = DirEntry> {
     let mut walk = WalkBuilder::new(folder);
-    match filter {
+    walk.follow_links(read.follows_links);
+    match read.only {
         FileFilter::Hidden => _ = walk.add_custom_ignore_filename(".rgignore"),
         _ => _ = walk.hidden(false).ignore(false),
     }
@@ -147,33 +163,35 @@ fn is_example(path: &Path) -> bool {
 }
 
 impl FolderFindings {
-    /// Adds a file or a link, if it is read and matters.
-    fn add(
+    /// Adds a file that was found, or what a link leads to, if it is read and matters.
+    fn add_found(
         &mut self,
         path: PathBuf,
-        kind: FileType,
         read: &RecursiveRead,
         names: &[NamePattern],
         workspace: &Workspace,
     ) {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let is_read = names.is_empty() || names.iter().any(|pattern| pattern.fits(&name));
-        if !is_read {
+        if !names.is_empty() && !names.iter().any(|pattern| pattern.fits(&name)) {
             return;
         }
-        if kind.is_symlink() && read.follows_links {
-            let target =
-                paths::touched_paths(&path.to_string_lossy(), workspace).into_iter().next();
-            self.outside.extend(target.filter(|target| !workspace.is_readable(target)));
-        } else if kind.is_file() {
-            if is_protected(&path, workspace) {
-                self.protected.push(path.clone());
-            }
-            // `git add` shows nothing.
-            if is_secret(&path) && read.only != FileFilter::Ignored {
-                self.secrets.push(path.clone());
-            }
-            self.files.push(path);
+        let path = match read.follows_links {
+            true => paths::touched_paths(&path.to_string_lossy(), workspace)
+                .into_iter()
+                .next()
+                .unwrap_or(path),
+            false => path,
+        };
+        if !workspace.is_readable(&path) {
+            return self.outside.push(path);
         }
+        if is_protected(&path, workspace) {
+            self.protected.push(path.clone());
+        }
+        // `git add` shows nothing.
+        if is_secret(&path) && read.only != FileFilter::Ignored {
+            self.secrets.push(path.clone());
+        }
+        self.files.push(path);
     }
 }

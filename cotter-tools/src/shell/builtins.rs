@@ -11,6 +11,7 @@ use crate::shell::{
     names,
     tree::{Assign, ShellWord, Value},
     walk::{Call, ScriptWalk},
+    wrappers::HARMLESS_SHELL_OPTIONS,
 };
 
 impl ScriptWalk<'_> {
@@ -101,9 +102,9 @@ impl ScriptWalk<'_> {
                 ("--", _) if field.is_known() => break,
                 (_, Some(flags)) if field.is_known() && !flags.is_empty() => {
                     let option = flags.ends_with('o').then(|| rest.next()).flatten();
-                    let harmless = ["pipefail", "errexit", "nounset", "xtrace", "verbose"];
                     let is_harmless = |option: &Field| {
-                        option.literal().is_some_and(|option| harmless.contains(&option))
+                        let option = option.literal();
+                        option.is_some_and(|option| HARMLESS_SHELL_OPTIONS.contains(&option))
                     };
                     if option.is_some_and(|option| !is_harmless(option)) {
                         verdict.unclear("`set` changes how the shell reads what follows");

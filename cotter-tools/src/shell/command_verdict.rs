@@ -55,6 +55,8 @@ pub(crate) struct Effects {
     pub only_prints: bool,
     /// Patterns that must match no file with the name of an option.
     pub listed_patterns: Vec<String>,
+    /// Folders in which it writes files that the words do not name, with the beginning of their names.
+    pub fills: Vec<(Field, String)>,
     /// True if what it runs does not get the environment of the shell.
     pub clears_environment: bool,
 }
@@ -88,6 +90,7 @@ impl CommandVerdict {
             outer_writes: vec![],
             only_prints: false,
             listed_patterns: vec![],
+            fills: vec![],
             clears_environment: false,
         };
         CommandVerdict { words: vec![], effects }
@@ -167,6 +170,12 @@ impl CommandVerdict {
     pub(crate) fn read_recursively(&mut self, read: RecursiveRead) {
         let known = self.effects.recursive_read.take();
         self.effects.recursive_read = Some(known.map_or(read.clone(), |known| known.join(read)));
+    }
+
+    /// Adds a folder in which it writes files that the words do not name, with the beginning of their names.
+    pub(crate) fn add_filled(&mut self, folder: Field, begin: &str) {
+        self.add_writes([folder.clone()]);
+        self.effects.fills.push((folder, begin.to_owned()));
     }
 
     /// Adds patterns that must match no file with the name of an option.

@@ -9,6 +9,8 @@ use std::{
 
 use cotter::{Workspace, fs::paths};
 
+use crate::shell::index;
+
 /// The most names of a copied folder that are looked at.
 const MAX_NAMES: usize = 1500;
 
@@ -19,6 +21,8 @@ pub(crate) struct DiskMemo {
     names: HashMap<PathBuf, Rc<[OsString]>>,
     /// Whether a link may be at a path or below it.
     pub(crate) links: HashMap<PathBuf, bool>,
+    /// The tracked files of repositories; `None` if unknown.
+    tracked: HashMap<PathBuf, Option<Rc<[PathBuf]>>>,
 }
 
 /// The memo of one working folder.
@@ -65,6 +69,17 @@ impl DiskMemo {
         let names: Rc<[_]> = within.map(|entry| entry.file_name()).collect();
         self.names.insert(folder.to_owned(), names.clone());
         names
+    }
+
+    /// The files that a repository tracks; `None` if unknown.
+    pub(crate) fn tracked(&mut self, repository: &Path) -> Option<Rc<[PathBuf]>> {
+        if let Some(files) = self.tracked.get(repository) {
+            return files.clone();
+        }
+        let files = index::tracked(repository);
+        let files = files.map(|names| names.iter().map(|name| repository.join(name)).collect());
+        self.tracked.insert(repository.to_owned(), files.clone());
+        files
     }
 
     fn folder(&mut self, workspace: &Workspace) -> &mut FolderMemo {

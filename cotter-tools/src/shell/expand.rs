@@ -383,7 +383,7 @@ impl FieldBuilder {
     }
 
     fn quoted(&mut self, c: char) {
-        if matches!(c, '*' | '?' | '[' | ']' | '\\') {
+        if matches!(c, '*' | '?' | '[' | ']' | '\\' | '!' | '^' | '-' | ':' | '=' | '.') {
             self.pattern.push('\\');
         }
         self.text.push(c);
@@ -410,6 +410,9 @@ impl FieldBuilder {
         }
         all.push(match built.open {
             Some((splits, starts_open)) => {
+                // Its dash is behind a quote.
+                let hides_dash = built.text.starts_with('-') && !word.source.starts_with('-');
+                let starts_open = starts_open || hides_dash;
                 Field { text: word.source.clone(), shape: Shape::Open { splits, starts_open } }
             }
             None if built.has_pattern => {
@@ -436,7 +439,7 @@ fn build(atoms: &[Atom<'_>], word: &ShellWord, known: KnownVariables<'_>, all: &
 
 fn variable(name: &str, quoted: bool, known: KnownVariables<'_>, builder: &mut FieldBuilder) {
     // A number: one word, and not an option.
-    if matches!(name, "?" | "#" | "$" | "!") {
+    if matches!(name, "?" | "#" | "$") {
         builder.open_number();
         return;
     }

@@ -27,6 +27,12 @@ const RESERVED: [&str; 19] = [
     "do", "done", "case", "esac", "function", "coproc",
 ];
 
+/// The longest subscript.
+const MAX_SUBSCRIPT: usize = 200;
+
+/// The characters of operators. Bash joins lines before it reads them.
+const OPERATOR_SIGNS: [char; 6] = ['&', '|', ';', '<', '>', '('];
+
 /// The number of bytes that may still be parsed for one command line, texts within texts included.
 pub(crate) struct Budget(Cell<usize>);
 
@@ -71,11 +77,21 @@ pub(crate) struct Parser<'a> {
     documents: Vec<Document>,
     /// The number of substitutions around this place.
     substitutions: usize,
+    /// An operator continues on the next line.
+    splits_operator: bool,
 }
 
 impl<'a> Parser<'a> {
     pub(crate) fn new(text: &'a str, depth: usize, budget: &'a Budget) -> Self {
-        Parser { text, at: 0, depth, budget, documents: vec![], substitutions: 0 }
+        Parser {
+            text,
+            at: 0,
+            depth,
+            budget,
+            documents: vec![],
+            substitutions: 0,
+            splits_operator: false,
+        }
     }
 
     pub(crate) fn rest(&self) -> &'a str {
@@ -103,6 +119,9 @@ impl<'a> Parser<'a> {
     }
 
     fn at_end(&mut self) -> ParseResult<()> {
+        if self.splits_operator {
+            return Err("an operator may continue on the next line".into());
+        }
         match (self.peek(), self.documents.is_empty()) {
             (None, true) => Ok(()),
             (None, false) => Err("a here-document has no end".into()),
@@ -129,7 +148,10 @@ impl<'a> Parser<'a> {
         loop {
             match self.rest().as_bytes() {
                 [b' ' | b'\t', ..] => self.at += 1,
-                [b'\\', b'\n', ..] => self.at += 2,
+                [b'\\', b'\n', ..] => {
+                    self.splits_operator |= self.text[..self.at].ends_with(OPERATOR_SIGNS);
+                    self.at += 2;
+                }
                 // Called only where a word could begin, so a comment may begin here.
                 [b'#', ..] => self.at += self.rest().find('\n').unwrap_or(self.rest().len()),
                 _ => return,
@@ -562,7 +584,8 @@ impl<'a> Parser<'a> {
         let mut subscript = None;
         if let Some(inner) = after.strip_prefix('[') {
             let line = inner.split('\n').next().unwrap_or_default();
-            let Some(close) = line.find(']') else {
+            let near = line.char_indices().take(MAX_SUBSCRIPT).find(|(_, c)| *c == ']');
+            let Some((close, _)) = near else {
                 return Err("a subscript is not closed on its line".into());
             };
             let Some(at) = Some(close).filter(|&at| inner[at + 1..].starts_with(['=', '+'])) else {
@@ -603,13 +626,14 @@ impl<'a> Parser<'a> {
             return Ok(None);
         }
         self.at += digits;
+        let is_input = digits == 0 || rest[..digits].chars().all(|c| c == '0');
         if self.take("<<<") {
             self.blanks();
             let word = self.word()?;
-            return Ok(Some(Redirect::Text(Rc::new(OnceCell::from(word)))));
+            return Ok(Some(Redirect::Text(Rc::new(OnceCell::from(word)), is_input)));
         }
         if self.sees("<<") {
-            return self.document().map(Some);
+            return self.document(is_input).map(Some);
         }
         for copy in ["<&", ">&"] {
             if self.take(copy) {
@@ -633,10 +657,11 @@ impl<'a> Parser<'a> {
 
     /// The rest of `<&` or `>&`: a descriptor, or a file for both streams.
     fn copied(&mut self, operator: &str, numbered: bool) -> ParseResult<Redirect> {
+        let copy = || if operator == "<&" { Redirect::CopyInput } else { Redirect::Copy };
         // `>&-` is one token: what follows is another word.
         if self.take("-") {
             return match self.peek().is_none_or(is_meta) {
-                true => Ok(Redirect::Copy),
+                true => Ok(copy()),
                 false => Err(format!("`{operator}-` is not apart from the next word")),
             };
         }
@@ -649,7 +674,7 @@ impl<'a> Parser<'a> {
             }
         });
         match (descriptor, operator) {
-            (true, _) => Ok(Redirect::Copy),
+            (true, _) => Ok(copy()),
             // Bash expands such a word twice.
             (false, ">&") if !numbered && word.bare().is_some_and(is_plain_path) => {
                 Ok(Redirect::To(word))
@@ -659,7 +684,7 @@ impl<'a> Parser<'a> {
     }
 
     /// The head of a here-document. Its text is read at the end of the line.
-    fn document(&mut self) -> ParseResult<Redirect> {
+    fn document(&mut self, is_input: bool) -> ParseResult<Redirect> {
         self.at += 2;
         let strips = self.take("-");
         while self.take(" ") || self.take("\t") {}
@@ -688,7 +713,7 @@ impl<'a> Parser<'a> {
         }
         let body = Rc::new(OnceCell::new());
         self.documents.push(Document { delimiter, strips, raw, body: body.clone() });
-        Ok(Redirect::Text(body))
+        Ok(Redirect::Text(body, is_input))
     }
 
     /// Reads the text of the here-documents announced by the previous line.
@@ -815,6 +840,13 @@ mod tests {
         check("ls >&- 2>&- <&-", None);
         check(">&-bash ls", Some("`>&-` is not apart from the next word"));
         check("ls >& '$(b)'", Some("where `>&'$(b)'` leads is not known"));
+        check("ls >&\\\n-bash x", Some("an operator may continue on the next line"));
+        check("ls &\\\n>x y", Some("an operator may continue on the next line"));
+        check("(\\\n(echo))", Some("an operator may continue on the next line"));
+        check("ls && \\\n ls | \\\n ls \\\n -l", None);
+        check("[[ a =~ (b ]] ; x", Some("a regular expression holds a blank in parentheses"));
+        check("[[ a =~ ^(b|c)$ ]]", None);
+        check("[[ a == @(b ]] ; x", Some("there is a list of patterns in `[[ … ]]`"));
         check(": {a[b]}>f", Some("a redirection names its descriptor by a variable"));
         check(": {a[$(b)]}<f", Some("a redirection names its descriptor by a variable"));
         check("[[ -n a # ]] ; x", Some("there is a comment in `[[ … ]]`"));

@@ -205,8 +205,8 @@ fn zip(given: &ParsedOptions, verdict: &mut CommandVerdict) {
 /// The parts have a prefix as name, with letters or digits behind it.
 fn split(given: &ParsedOptions, verdict: &mut CommandVerdict) {
     let begin = given.operands.get(1).map_or("x", |field| field.text.as_str());
-    verdict.add_writes([Field::known(folder_of(begin))]);
     let name = begin.rsplit('/').next().unwrap_or_default();
+    verdict.add_filled(Field::known(folder_of(begin)), name);
     let may_be =
         |path: &&str| path.len() > name.len() && path[..name.len()].eq_ignore_ascii_case(name);
     if !name.is_ascii() || PROTECTED.iter().any(may_be) {

@@ -64,6 +64,9 @@ impl ScriptWalk<'_> {
                 self.facts.hosts.push(host);
             }
         }
+        for (folder, begin) in &effects.fills {
+            self.check_filled(folder, begin, folders);
+        }
         for pattern in &effects.listed_patterns {
             self.check_listed(pattern, folders);
         }
@@ -196,9 +199,12 @@ impl ScriptWalk<'_> {
             effects.copied.iter().flat_map(|field| self.touched(field, folders)).collect();
         for into in &effects.into {
             let mut targets = self.touched(into, folders);
-            for folder in targets.clone().iter().filter(|path| path.is_dir()) {
+            let is_named_folder = |text: &str| matches!(text, "." | "..") || text.ends_with('/');
+            let is_folder = |path: &PathBuf| path.is_dir() || is_named_folder(&into.text);
+            for folder in targets.clone().iter().filter(|path| is_folder(path)) {
                 for source in &sources {
-                    targets.extend(source.file_name().map(|name| folder.join(name)));
+                    let copy = source.file_name().map(|name| folder.join(name));
+                    targets.extend(copy.into_iter().flat_map(|copy| self.resolved(&copy)));
                     let names = self.disk.names_in(source);
                     let within = names.iter().map(|name| folder.join(name));
                     targets.extend(within.filter(|path| is_protected(path, self.workspace)));
@@ -208,14 +214,48 @@ impl ScriptWalk<'_> {
                 zone = zone.max(Zone::of_write(path, self.workspace));
                 self.facts.writes.push(path.clone());
             }
+            // The folder may be made by the script.
+            let may_be_within = targets.iter().flat_map(|target| {
+                sources.iter().filter_map(|s| Some(target.join(s.file_name()?)))
+            });
+            let may_be_within: Vec<_> = may_be_within.collect();
             if effects.links || sources.iter().any(|source| self.may_hold_links(source)) {
                 // This folder itself does not become a link.
                 let here = folders.as_slice().iter().map(Workspace::cwd).collect::<Vec<_>>();
                 let is_here = |path: &PathBuf| into.text == "." && here.contains(&path.as_path());
-                self.links.extend(targets.into_iter().filter(|path| !is_here(path)));
+                let links = targets.into_iter().filter(|path| !is_here(path));
+                self.links.extend(links.chain(may_be_within));
             }
         }
         zone
+    }
+
+    /// A path with links resolved, and as it is.
+    fn resolved(&mut self, path: &Path) -> Vec<PathBuf> {
+        match path.to_str() {
+            Some(text) => self.disk.touched(text, self.workspace).to_vec(),
+            None => {
+                self.unclear("a file has a name that is not text");
+                vec![]
+            }
+        }
+    }
+
+    /// Adds a doubt if a folder holds links: a file that is written there may be one.
+    fn check_filled(&mut self, folder: &Field, begin: &str, folders: &Folders) {
+        for path in self.touched(folder, folders) {
+            for entry in path.read_dir().into_iter().flatten().flatten() {
+                let Some(left) = self.entries_left.checked_sub(1) else {
+                    return self
+                        .unclear(format!("`{}` holds more than can be checked", folder.text));
+                };
+                self.entries_left = left;
+                let is_meant = entry.file_name().to_string_lossy().starts_with(begin);
+                if is_meant && entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
+                    return self.unclear(format!("a file in `{}` may be a link", folder.text));
+                }
+            }
+        }
     }
 
     /// True if a link may be at a path, or below it.
@@ -272,6 +312,10 @@ impl ScriptWalk<'_> {
     ) -> (Vec<PathBuf>, Option<Field>) {
         let (mut to, mut input) = (vec![], None);
         for redirect in redirects {
+            // The last one decides.
+            if matches!(redirect, Redirect::From(_) | Redirect::Both(_) | Redirect::CopyInput) {
+                input = None;
+            }
             let Some(word) = redirect.word() else { continue };
             if !self.count_words(1) {
                 break;
@@ -279,7 +323,8 @@ impl ScriptWalk<'_> {
             self.walk_words(std::slice::from_ref(word), folders);
             let Some(field) = self.target(word, redirect, folders) else { continue };
             match redirect {
-                Redirect::Text(_) => input = Some(field),
+                Redirect::Text(_, true) => input = Some(field),
+                Redirect::Text(..) => {}
                 Redirect::From(_) => self.raise_read(&field, folders),
                 _ => {
                     if matches!(redirect, Redirect::Both(_)) {
@@ -309,7 +354,7 @@ impl ScriptWalk<'_> {
         if matches!(word.pieces.as_slice(), [WordPart::Process(_)]) {
             return None;
         }
-        if matches!(redirect, Redirect::Text(_)) {
+        if matches!(redirect, Redirect::Text(..)) {
             return Some(expand::single(word, self.known(folders)));
         }
         // A pattern or several words may be one file, or an error.
@@ -373,6 +418,12 @@ impl ScriptWalk<'_> {
             self.unclear("a file's name is longer than any path");
             return vec![];
         }
+        let parts = text.split('/').count() * folders.as_slice().len().max(1);
+        let Some(left) = self.path_parts_left.checked_sub(parts) else {
+            self.unclear("it has more paths than can be checked");
+            return vec![];
+        };
+        self.path_parts_left = left;
         // Links such as `/dev/stderr` resolve to this process's own files, which is meaningless
         // here.
         if is_harmless_device(Path::new(text)) && !text.contains("..") {

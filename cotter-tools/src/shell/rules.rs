@@ -84,6 +84,7 @@ enum Effect {
     OuterReads(Selector),
     OuterWrites(Selector),
     Address(Selector),
+    Fills(Selector),
     Recursive(RecursiveRead),
     ClearsEnvironment,
     By(Interpreter),
@@ -311,6 +312,7 @@ impl Effect {
             "enters" => Effect::Enters(selector()?),
             "outer-reads" => Effect::OuterReads(selector()?),
             "outer-writes" => Effect::OuterWrites(selector()?),
+            "fills" => Effect::Fills(selector()?),
             "address" => Effect::Address(selector()?),
             "recursive" => {
                 let mut read = RecursiveRead::default();
@@ -348,6 +350,9 @@ impl Effect {
             Effect::OuterWrites(words) => verdict.add_outer_writes(words.select_read(given)),
             Effect::Address(words) => {
                 words.select(given).iter().for_each(|address| verdict.add_address(address));
+            }
+            Effect::Fills(words) => {
+                words.select(given).into_iter().for_each(|folder| verdict.add_filled(folder, ""));
             }
             Effect::Recursive(read) => {
                 let whole_repository = reads_repository(read.only, given);

@@ -89,10 +89,12 @@ pub(crate) enum Redirect {
     To(ShellWord),
     /// Both ways: `<>`.
     Both(ShellWord),
-    /// `2>&1`, `<&-`: no file is named.
+    /// `2>&1`: no file is named.
     Copy,
-    /// A here-string, or a here-document, whose text follows later.
-    Text(Rc<OnceCell<ShellWord>>),
+    /// `<&3`, `<&-`: the input is another one.
+    CopyInput,
+    /// A here-string, or a here-document, whose text follows later. True if it is the input.
+    Text(Rc<OnceCell<ShellWord>>, bool),
 }
 
 /// A word in parts, and as written.
@@ -254,8 +256,8 @@ impl Redirect {
     pub(crate) fn word(&self) -> Option<&ShellWord> {
         match self {
             Redirect::From(word) | Redirect::To(word) | Redirect::Both(word) => Some(word),
-            Redirect::Text(body) => body.get(),
-            Redirect::Copy => None,
+            Redirect::Text(body, _) => body.get(),
+            Redirect::Copy | Redirect::CopyInput => None,
         }
     }
 

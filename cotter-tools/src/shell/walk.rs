@@ -32,7 +32,7 @@ use crate::shell::{
     parse::{self, Budget},
     programs,
     scan::Scan,
-    tree::{ListOperator, Nesting, Node, Script, ShellWord, Simple},
+    tree::{ListOperator, Nesting, Node, Script, ShellWord, Simple, WordPart},
     wrappers::WrappedCommand,
 };
 
@@ -48,6 +48,8 @@ const MAX_ENTRIES: usize = 10_000;
 const MAX_DOUBTS: usize = 10;
 /// The most files to which the output of a group goes.
 const MAX_OUTPUTS: usize = 16;
+/// The most parts of paths that are resolved.
+const MAX_PATH_PARTS: usize = 20_000;
 /// The most patterns that are compared with file names.
 const MAX_PATTERNS: usize = 64;
 
@@ -71,6 +73,7 @@ pub(crate) struct ScriptWalk<'a> {
     words_left: usize,
     pub(crate) patterns_left: usize,
     pub(crate) globs_left: GlobBudget,
+    pub(crate) path_parts_left: usize,
     pub(crate) entries_left: usize,
     /// The targets of the output of all commands.
     pub(crate) outputs: Vec<PathBuf>,
@@ -138,6 +141,7 @@ impl<'a> ScriptWalk<'a> {
             words_left: MAX_WORDS,
             patterns_left: MAX_PATTERNS,
             globs_left: GlobBudget::default(),
+            path_parts_left: MAX_PATH_PARTS,
             entries_left: MAX_ENTRIES,
             outputs: vec![],
             links,
@@ -442,6 +446,9 @@ impl<'a> ScriptWalk<'a> {
             return None;
         };
         let fields = self.expand(&simple.words, folders);
+        if makes_several_words(first) {
+            self.unclear(format!("the command `{}` is made by braces", first.source));
+        }
         if first.bare().is_some_and(parse::is_declaration) {
             self.declare(&fields, &simple.assigns, folders, &call);
             return None;
@@ -568,8 +575,8 @@ impl<'a> ScriptWalk<'a> {
                 if !writes && !self.checked_folders.insert((path.clone(), read.clone())) {
                     continue;
                 }
-                let below =
-                    below::check_folder(&path, read, self.workspace, &mut self.entries_left);
+                let (disk, left) = (&mut self.disk, &mut self.entries_left);
+                let below = below::check_folder(&path, read, self.workspace, disk, left);
                 if below.is_truncated {
                     self.facts.zone = self.facts.zone.max(Zone::Build);
                     self.facts.possible_reads.unchecked.push(path.clone());
@@ -646,6 +653,11 @@ fn is_jump(node: &Node) -> bool {
     let jumps = ["break", "continue", "return", "exit"];
     let first = |simple: &Simple| simple.words.first()?.literal().map(Cow::into_owned);
     matches!(node, Node::Simple(simple) if first(simple).is_some_and(|name| jumps.contains(&&*name)))
+}
+
+/// True if braces may make several words of one.
+fn makes_several_words(word: &ShellWord) -> bool {
+    word.pieces.iter().any(|part| matches!(part, WordPart::Bare(text) if text.contains('{')))
 }
 
 fn is_shell(name: &str) -> bool {

@@ -368,6 +368,9 @@ impl Parser<'_> {
                     break;
                 }
                 '\'' if quoted => return Err("there is a single quote within `\"${…}\"`".into()),
+                '$' if quoted && self.sees("$'") => {
+                    return Err("there is `$'…'` within `\"${…}\"`".into());
+                }
                 '<' | '>' => return Err("there is a redirection within `${…}`".into()),
                 _ => self.piece(c, &mut pieces)?,
             }
@@ -476,6 +479,9 @@ impl Parser<'_> {
             if word.bare() == Some("]]") {
                 return Ok(words);
             }
+            if self.sees("(") {
+                return Err("there is a list of patterns in `[[ … ]]`".into());
+            }
             words.push(word);
         }
     }
@@ -483,13 +489,22 @@ impl Parser<'_> {
     /// The word after `=~`. Brackets belong to it, blanks end it.
     fn regex(&mut self) -> WordParseResult<ShellWord> {
         let (start, mut pieces) = (self.at, Pieces::default());
+        let mut open = 0_usize;
         while let Some(c) = self.peek() {
             match c {
+                ' ' | '\t' | '\n' if open > 0 => {
+                    return Err("a regular expression holds a blank in parentheses".into());
+                }
                 ' ' | '\t' | '\n' => break,
                 ';' | '&' | '<' | '>' => {
                     return Err("a regular expression holds an operator".into());
                 }
                 '(' | ')' | '|' => {
+                    open = if c == ')' {
+                        open.saturating_sub(1)
+                    } else {
+                        open + usize::from(c == '(')
+                    };
                     self.at += 1;
                     pieces.quoted_char(c);
                 }

@@ -127,6 +127,10 @@ fn assigned_name(field: &Field) -> Option<&str> {
     (named && !matches!(field.shape, Shape::Open { starts_open: true, .. })).then_some(name)
 }
 
+/// Options of a shell by name that change no meaning.
+pub(crate) const HARMLESS_SHELL_OPTIONS: [&str; 5] =
+    ["pipefail", "errexit", "nounset", "xtrace", "verbose"];
+
 fn shell(row: &ProgramRow, fields: &[Field]) -> CommandVerdict {
     let name = row.name;
     let mut verdict = CommandVerdict::new(Zone::Safe);
@@ -143,6 +147,12 @@ fn shell(row: &ProgramRow, fields: &[Field]) -> CommandVerdict {
         given.unknown.as_ref().filter(|unknown| *unknown != "-s" && *unknown != "--version")
     {
         verdict.unclear(format!("`{name} {unknown}` has an unknown option"));
+    }
+    let is_harmless = |option: &Field| {
+        option.literal().is_some_and(|option| HARMLESS_SHELL_OPTIONS.contains(&option))
+    };
+    if given.values(&["o"]).any(|option| !is_harmless(option)) {
+        verdict.unclear(format!("`{name} -o` changes how the shell reads what follows"));
     }
     for ((_, kind), read) in verdict.words[1..].iter_mut().zip(&given.kinds) {
         *kind = *read;
@@ -262,6 +272,10 @@ fn watch(row: &ProgramRow, fields: &[Field]) -> CommandVerdict {
         verdict.unclear(format!("`watch {unknown}` has an unknown option"));
     }
     let rest = &fields[1 + given.read..];
+    if given.has(&["x", "exec"]) {
+        verdict.run(WrappedCommand::Program(rest.to_vec()));
+        return verdict;
+    }
     match rest.iter().map(Field::literal).collect::<Option<Vec<_>>>() {
         Some(words) if !words.is_empty() => {
             let text = Field::known(words.join(" "));

@@ -1,6 +1,6 @@
 //! Attacks of an agent or a repository against the floor. Each of these once worked.
 
-use std::{fs, path::Path, process::Command};
+use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
 
 use cotter::{
     Tool,
@@ -154,4 +154,35 @@ fn s16_folder_with_too_many_files_may_hold_a_denied_one() {
         assert!(!is_denied(rule, "grep -r x many"), "{rule}");
     }
     assert!(!is_denied("read(notes.txt)", "grep -r x few"));
+}
+
+/// A link within the project leads to a denied folder, or to a file that decides what runs later.
+#[test]
+fn s16_links_within_the_project_are_followed_as_programs_follow_them() {
+    let scratch = Scratch::new();
+    repository(&scratch.path(), &[]);
+    for name in ["private", "d", "e"] {
+        fs::create_dir(scratch.path().join(name)).unwrap();
+    }
+    fs::write(scratch.path().join("private/k.txt"), "k").unwrap();
+    symlink("../private", scratch.path().join("d/y")).unwrap();
+    symlink("d", scratch.path().join("d/again")).unwrap();
+    symlink("../.git/config", scratch.path().join("e/a.txt")).unwrap();
+    let rule = Rule::parse(RuleKind::Deny, "read(private/**)").unwrap();
+    let workspace = scratch.workspace();
+    let is_denied = |command: &str| rule.matches("bash", &facts(&scratch, command), &workspace);
+    for command in ["grep -R '' d", "cp -rL d f", "zip -r x.zip d", "tar -chf x.tar d", "rg -L x d"]
+    {
+        assert!(is_denied(command), "{command}");
+    }
+    for command in ["grep -r '' d", "cp -r d f", "tar -cf x.tar d", "rg x d"] {
+        assert!(!is_denied(command), "{command}");
+    }
+    for command in ["cp a.txt e", "cp -t e a.txt", "install a.txt e"] {
+        let writes = facts(&scratch, command).writes;
+        assert!(writes.iter().any(|path| path.ends_with(".git/config")), "{command}: {writes:?}");
+    }
+    let asks = |command: &str| !facts(&scratch, command).doubts.is_empty();
+    assert!(asks("split a.txt e/a") && asks("git format-patch -o e -1"));
+    assert!(!asks("split a.txt e/b") && !asks("git format-patch -o private -1"));
 }
