@@ -117,15 +117,19 @@ fn add_exec(verdict: &mut CommandVerdict, fields: &[Field], at: usize, starts: &
     if rest.first().is_some_and(|name| name.text == "{}") {
         verdict.unclear("`find` runs what it finds");
     }
-    let names = fields.windows(2).filter(|pair| pair[0].text == "-name");
+    // Only the tests before it limit what it gets.
+    let tests = &fields[..at];
+    let names = tests.windows(2).filter(|pair| pair[0].text == "-name");
     let names = names.filter_map(|pair| pair[1].literal().map(str::to_owned));
     // With several tests, either may match.
-    let plain = fields.iter().filter(|field| field.text.ends_with("name")).count() == 1;
-    let has_operator =
-        fields.iter().any(|field| matches!(field.text.as_str(), "-not" | "!" | "-o" | "-or"));
+    let plain = tests.iter().filter(|field| field.text.ends_with("name")).count() == 1;
+    let is_operator = |field: &Field| {
+        matches!(field.text.as_str(), "-not" | "!" | "-o" | "-or" | "," | "(" | ")")
+    };
+    let has_operator = tests.iter().any(is_operator);
     let names = if plain && !has_operator { names.collect() } else { vec![] };
     let only_files = !has_operator
-        && fields.windows(2).any(|pair| pair[0].text == "-type" && pair[1].text == "f");
+        && tests.windows(2).any(|pair| pair[0].text == "-type" && pair[1].text == "f");
     // These commands act on a link itself.
     let acts_on_links = ["rm", "unlink", "rmdir", "mv", "ls", "stat", "readlink", "echo", "printf"];
     let follows_links = !only_files

@@ -167,10 +167,11 @@ impl ParsedOptions {
             let without_value = given.option(row, field);
             if let Some((name, arity)) = without_value {
                 let value = words.next();
-                // A pattern may become several words too.
-                let is_several =
-                    |value: &&Field| value.may_split() || matches!(value.shape, Shape::Pattern(_));
-                if let Some(value) = value.filter(is_several) {
+                // A long option may take its value in the same word only: then the next word is an option.
+                let is_option = |value: &Field| {
+                    name.len() > 1 && (value.may_be_option() || value.text.starts_with('-'))
+                };
+                if let Some(value) = value.filter(|value| value.is_several() || is_option(value)) {
                     given.note_open(value);
                 }
                 given.kinds.extend(value.map(|value| value_kind(value, arity)));
