@@ -211,6 +211,23 @@ pub(crate) const GRAMMAR: &[(&str, &[&str])] = &[
             "touch ./-r; grep x *",
             "echo .env > names; «item»; strings @names",
             "LC_ALL=C «item»",
+            "bash <<< 'echo a' < x.sh",
+            "echo '«bare»' | bash 3<<< true",
+            "x=; grep \"-r$x\" x",
+            "echo a >&\\\n-b",
+            "touch &\\\n>x test m",
+            "[[ a =~ (b ]] ; echo # ) ]] ; «bare»",
+            "[[ a == @(b ]] ; echo # ) ]] ; «bare»",
+            "echo \"${y:-$'$(«bare»)'}\"",
+            "bash -o keyword -c 'ls PATH=./bin'",
+            "echo hi | xargs -E $! echo «bare»",
+            "if {cd,sub}; then cat x.txt; fi",
+            "{command,cd,sub}; «item»",
+            "mkdir s && cd s && ln -s ../.git/hooks && touch hooks/m",
+            "ln -s ../.git/hooks sub/m; cp a.txt sub/m",
+            "echo 'x; «bare»' | xargs --replace bash -c 'echo {}'",
+            "cat ./{},.env}",
+            "cat x=~/notes.txt",
             "x=a.txt; cat \"${x}\" <&-",
         ],
     ),
@@ -350,6 +367,8 @@ pub(crate) const GRAMMAR: &[(&str, &[&str])] = &[
             "a.tx[t]",
             ".[[:lower:]]nv",
             ".[[=e=]]n?",
+            ".['!'e]nv",
+            ".[[=n=]][a-m-z]nv",
             "[ab]*.txt",
             "[!x]*.txt",
             "-",
@@ -592,6 +611,11 @@ const PROGRAMS: &[&str] = &[
     "who «file»",
     "mv «folder» new",
     "find «folder» -type f -exec cat {} +",
+    "find . -type f -exec cat {} + -name zz",
+    "xz -tz «file»",
+    "xz -k «file»",
+    "grep -R x «folder»",
+    "cp -rL «folder» new",
     ":",
 ];
 
@@ -642,7 +666,7 @@ impl RowCount {
     }
 }
 
-/// Makes a script. One row in eight is the one that was executed least, so that rows which seldom pass are
+/// Makes a script. One row in 64 is the one that was executed least, so that rows which seldom pass are
 /// executed too.
 pub(crate) fn generate(random: &mut Random, counts: &RowCounts) -> Generated {
     let mut generated = Generated { text: String::new(), rows: vec![] };
@@ -666,7 +690,7 @@ fn expand(
 ) {
     let (_, rows) =
         GRAMMAR.iter().find(|(name, _)| *name == symbol).expect("a symbol of the grammar");
-    let index = match random.below(8) {
+    let index = match random.below(64) {
         _ if depth > MAX_DEPTH => 0,
         0 => rarest(rows, counts),
         _ => random.below(rows.len()),

@@ -177,7 +177,7 @@ impl ScriptWalk<'_> {
                     let sets = letters.ends_with('a');
                     let is_plain = |value: &Field| match sets {
                         true => value.literal().is_some_and(is_plain_variable),
-                        false => !value.may_split(),
+                        false => !value.is_several(),
                     };
                     if value.is_some_and(|(_, value)| !is_plain(value)) {
                         verdict.unclear(format!("`{}` may set any variable", fields[0].text));

@@ -161,7 +161,7 @@ pub(crate) fn fields(words: &[ShellWord], known: KnownVariables<'_>) -> Result<V
 /// Expands one word that is neither split nor a pattern: a value, a redirection's target.
 pub(crate) fn single(word: &ShellWord, known: KnownVariables<'_>) -> Field {
     let mut atoms = atoms(word);
-    tilde(&mut atoms, known);
+    tilde(&mut atoms, known, true);
     for atom in &mut atoms {
         match atom {
             Atom::Variable(_, quoted) | Atom::Open(quoted) => *quoted = true,
@@ -200,8 +200,10 @@ pub(crate) fn doubts<'a>(
 }
 
 fn expand(word: &ShellWord, known: KnownVariables<'_>, all: &mut Vec<Field>) -> Result<(), Reason> {
-    for mut atoms in braces(atoms(word))? {
-        tilde(&mut atoms, known);
+    let all_words = braces(atoms(word))?;
+    let is_as_written = all_words.len() == 1;
+    for mut atoms in all_words {
+        tilde(&mut atoms, known, is_as_written);
         build(&atoms, word, known, all);
     }
     Ok(())
@@ -227,7 +229,7 @@ fn braces(atoms: Vec<Atom<'_>>) -> Result<Vec<Vec<Atom<'_>>>, Reason> {
     let (mut pending, mut done) = (vec![atoms], vec![]);
     let mut made = 0;
     while let Some(atoms) = pending.pop() {
-        if has_odd_sequence(&atoms) {
+        if has_odd_sequence(&atoms) || has_odd_pair(&atoms) {
             return Err("braces hold an unusual sequence".into());
         }
         let Some((open, close, alternatives)) = first_brace(&atoms) else {
@@ -292,6 +294,15 @@ fn first_brace<'a>(atoms: &[Atom<'a>]) -> Option<Brace<'a>> {
     Some((start, end, parts))
 }
 
+/// True for `{}` in a word that has a comma or a sequence too: bash takes the `}` for a part of the text.
+fn has_odd_pair(atoms: &[Atom<'_>]) -> bool {
+    let has = |first: char, second: char| {
+        let is_pair = |pair: &[Atom<'_>]| matches!(pair, [Atom::Bare(a), Atom::Bare(b)] if *a == first && *b == second);
+        atoms.windows(2).any(is_pair)
+    };
+    has('{', '}') && (has('.', '.') || atoms.iter().any(|atom| matches!(atom, Atom::Bare(','))))
+}
+
 /// True if braces hold a sequence that is not a plain one: `{1..9..2}`, `{01..10}`, `{A..z}`.
 fn has_odd_sequence(atoms: &[Atom<'_>]) -> bool {
     let bare = |atom: &Atom<'_>, wanted: char| matches!(atom, Atom::Bare(c) if *c == wanted);
@@ -336,16 +347,29 @@ fn sequence<'a>(atoms: &[Atom<'a>]) -> Option<Vec<Vec<Atom<'a>>>> {
     Some((from.min(to)..=from.max(to)).map(|c| whole(c.to_string())).collect())
 }
 
-/// `~` at the beginning, also after `name=`.
-fn tilde(atoms: &mut Vec<Atom<'_>>, known: KnownVariables<'_>) {
-    let assigned = atoms.iter().position(|atom| matches!(atom, Atom::Bare('='))).filter(|&at| {
-        at > 0
-            && atoms[..at]
-                .iter()
-                .all(|atom| matches!(atom, Atom::Bare(c) if c.is_ascii_alphanumeric() || *c == '_'))
-    });
-    for at in [Some(0), assigned.map(|at| at + 1)].into_iter().flatten() {
-        if !matches!(atoms.get(at), Some(Atom::Bare('~'))) {
+/// `~` at the beginning, also after `name=` if that was written so. Behind any other `=` or `:` of an assignment
+/// it is not known.
+fn tilde(atoms: &mut Vec<Atom<'_>>, known: KnownVariables<'_>, is_as_written: bool) {
+    let is_name = |(at, atom): (usize, &Atom<'_>)| match atom {
+        Atom::Bare(c) => c.is_ascii_alphabetic() || *c == '_' || at > 0 && c.is_ascii_digit(),
+        _ => false,
+    };
+    let equals = atoms.iter().position(|atom| matches!(atom, Atom::Bare('=')));
+    let assigned =
+        equals.filter(|&at| is_as_written && at > 0 && atoms[..at].iter().enumerate().all(is_name));
+    let is_tilde = |atom: Option<&Atom<'_>>| matches!(atom, Some(Atom::Bare('~')));
+    // Only what begins like a name is an assignment.
+    let begins =
+        matches!(atoms.first(), Some(Atom::Bare(c)) if c.is_ascii_alphabetic() || *c == '_');
+    for at in equals.filter(|_| begins).map_or(0..0, |equals| equals + 1..atoms.len()) {
+        let is_behind = matches!(atoms[at - 1], Atom::Bare('=' | ':'));
+        if is_behind && is_tilde(atoms.get(at)) && assigned.is_none_or(|equals| at != equals + 1) {
+            atoms[at] = Atom::Open(true);
+        }
+    }
+    // The second first: the first may make the word longer.
+    for at in [assigned.map(|at| at + 1), Some(0)].into_iter().flatten() {
+        if !is_tilde(atoms.get(at)) {
             continue;
         }
         let ends = matches!(atoms.get(at + 1), None | Some(Atom::Bare('/')));

@@ -188,9 +188,14 @@ fn bracket(rest: &[char]) -> Option<(PatternPart, usize)> {
         };
     }
     let members = rest[begin..at].to_vec();
-    // Classes, escapes and ranges.
-    let is_loose = members.iter().any(|member| matches!(member, '[' | '\\' | '-'));
-    let part = if is_loose { PatternPart::One } else { PatternPart::Set { members, negated } };
+    // Escapes and ranges. Behind a class, the expression may go on.
+    let part = if members.contains(&'[') {
+        PatternPart::Any
+    } else if members.iter().any(|member| matches!(member, '\\' | '-')) {
+        PatternPart::One
+    } else {
+        PatternPart::Set { members, negated }
+    };
     Some((part, at + 1))
 }
 
@@ -220,6 +225,8 @@ mod tests {
         check(".[[=e=]]nv", ".env", true);
         check(".[[.e.]]nv", ".env", true);
         check(".[\\]e]nv", ".env", true);
+        check(".[\\!e]nv", ".env", true);
+        check(".[[=n=]][a-m-z]nv", ".env", true);
         check("[]a]x", "]x", true);
         check("[a]x", "bx", false);
         check("*a*a*a*a*b", &"a".repeat(60), false);

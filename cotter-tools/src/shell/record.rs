@@ -200,7 +200,12 @@ impl ScriptWalk<'_> {
         for into in &effects.into {
             let mut targets = self.touched(into, folders);
             let is_named_folder = |text: &str| matches!(text, "." | "..") || text.ends_with('/');
-            let is_folder = |path: &PathBuf| path.is_dir() || is_named_folder(&into.text);
+            // What does not exist becomes a folder if the source is one.
+            let is_folder = |path: &PathBuf| {
+                path.is_dir()
+                    || is_named_folder(&into.text)
+                    || !path.exists() && sources.iter().any(|source| source.is_dir())
+            };
             for folder in targets.clone().iter().filter(|path| is_folder(path)) {
                 for source in &sources {
                     let copy = source.file_name().map(|name| folder.join(name));
@@ -445,6 +450,9 @@ impl ScriptWalk<'_> {
                 _ => vec![],
             };
             if names.is_empty() {
+                if !field.is_known() && text.contains('[') {
+                    self.unknown(format!("what `{text}` matches is only known when it runs"));
+                }
                 if !field.is_known() && text.contains("..") {
                     self.unclear(format!("what `{text}` matches is only known when it runs"));
                 }

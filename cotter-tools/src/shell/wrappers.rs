@@ -143,9 +143,7 @@ fn shell(row: &ProgramRow, fields: &[Field]) -> CommandVerdict {
     let fields: Vec<_> = fields.iter().map(with_dash).collect();
     let given = ParsedOptions::read(row, &fields[1..], Until::Operand);
     refuse_open(name, &given, &mut verdict);
-    if let Some(unknown) =
-        given.unknown.as_ref().filter(|unknown| *unknown != "-s" && *unknown != "--version")
-    {
+    if let Some(unknown) = &given.unknown {
         verdict.unclear(format!("`{name} {unknown}` has an unknown option"));
     }
     let is_harmless = |option: &Field| {
@@ -160,7 +158,7 @@ fn shell(row: &ProgramRow, fields: &[Field]) -> CommandVerdict {
     let rest = &fields[1 + given.read..];
     // A single dash ends the options.
     let rest = if rest.first().is_some_and(|field| field.text == "-") { &rest[1..] } else { rest };
-    let reads_input = given.unknown.as_deref() == Some("-s");
+    let reads_input = given.has(&["s"]);
     match rest.split_first() {
         _ if given.has(&["version"]) => {}
         Some((text, _)) if given.has(&["c"]) => {
@@ -247,8 +245,15 @@ fn xargs(row: &ProgramRow, fields: &[Field]) -> CommandVerdict {
     }
     let input =
         Field { text: "…".into(), shape: Shape::Open { splits: true, starts_open: true } };
-    let placeholder = given.values(&["I", "replace"]).next().map(|field| field.text.clone());
-    match placeholder.filter(|placeholder| !placeholder.is_empty()) {
+    let placeholder = given.values(&["I", "replace"]).next();
+    let placeholder = match given.has(&["replace"]) && placeholder.is_none() {
+        true => Some("{}".to_owned()),
+        false => placeholder.map(|field| field.literal().unwrap_or_default().to_owned()),
+    };
+    match placeholder {
+        Some(placeholder) if placeholder.is_empty() => {
+            verdict.unclear("which words `xargs` replaces is only known when it runs");
+        }
         Some(placeholder) => {
             for field in &mut program {
                 if field.text.contains(&placeholder) {
