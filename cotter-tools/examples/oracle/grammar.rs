@@ -11,6 +11,10 @@ pub(crate) const GRAMMAR: &[(&str, &[&str])] = &[
         "list",
         &[
             "«item»",
+            "«item»",
+            "«item»; «item»",
+            "«item» && «item»",
+            "«item»",
             "«item»; «item»",
             "«item»; «item»; «item»",
             "«item» && «item»",
@@ -303,6 +307,14 @@ pub(crate) const GRAMMAR: &[(&str, &[&str])] = &[
             "a",
             "a.txt",
             "'a b'",
+            "a",
+            "a.txt",
+            "b",
+            "a",
+            "b",
+            "a",
+            "a.txt",
+            "'a b'",
             "\"x y\"",
             "$x",
             "\"$x\"",
@@ -341,6 +353,14 @@ pub(crate) const GRAMMAR: &[(&str, &[&str])] = &[
     (
         "file",
         &[
+            "a.txt",
+            "b.txt",
+            "sub/x.txt",
+            "a.txt",
+            "b.txt",
+            "sub/x.txt",
+            "a.txt",
+            "b.txt",
             "a.txt",
             "b.txt",
             "a.txt",
@@ -389,6 +409,11 @@ pub(crate) const GRAMMAR: &[(&str, &[&str])] = &[
             "n.txt",
             "m",
             "n.txt",
+            "sub/m",
+            "m",
+            "n.txt",
+            "m",
+            "n.txt",
             "m",
             "n.txt",
             "sub/m",
@@ -410,6 +435,11 @@ pub(crate) const GRAMMAR: &[(&str, &[&str])] = &[
     (
         "folder",
         &[
+            "sub",
+            "src",
+            "sub",
+            "src",
+            "sub/deep",
             "sub",
             "sub/deep",
             ".",
@@ -666,7 +696,7 @@ impl RowCount {
     }
 }
 
-/// Makes a script. One row in 64 is the one that was executed least, so that rows which seldom pass are
+/// Makes a script. One row in 128 is the one that was executed least, so that rows which seldom pass are
 /// executed too.
 pub(crate) fn generate(random: &mut Random, counts: &RowCounts) -> Generated {
     let mut generated = Generated { text: String::new(), rows: vec![] };
@@ -690,7 +720,7 @@ fn expand(
 ) {
     let (_, rows) =
         GRAMMAR.iter().find(|(name, _)| *name == symbol).expect("a symbol of the grammar");
-    let index = match random.below(64) {
+    let index = match random.below(128) {
         _ if depth > MAX_DEPTH => 0,
         0 => rarest(rows, counts),
         _ => random.below(rows.len()),
