@@ -175,14 +175,14 @@ impl FolderFindings {
         if !names.is_empty() && !names.iter().any(|pattern| pattern.fits(&name)) {
             return;
         }
-        let path = match read.follows_links {
-            true => paths::touched_paths(&path.to_string_lossy(), workspace)
-                .into_iter()
-                .next()
-                .unwrap_or(path),
-            false => path,
+        let found = match read.follows_links {
+            true => paths::touched_paths(&path.to_string_lossy(), workspace).into_iter().next(),
+            false => None,
         };
-        if !workspace.is_readable(&path) {
+        // Closed files of the folder itself are a matter of the gate for it.
+        let leads_elsewhere = found.as_ref().is_some_and(|found| *found != path);
+        let path = found.unwrap_or(path);
+        if leads_elsewhere && !workspace.is_readable(&path) {
             return self.outside.push(path);
         }
         if is_protected(&path, workspace) {
