@@ -186,3 +186,29 @@ fn s16_links_within_the_project_are_followed_as_programs_follow_them() {
     assert!(asks("split a.txt e/a") && asks("git format-patch -o e -1"));
     assert!(!asks("split a.txt e/b") && !asks("git format-patch -o private -1"));
 }
+
+/// Programs that write beside the files they are given.
+#[test]
+fn c8_writes_beside_the_named_files_are_facts() {
+    let scratch = Scratch::new();
+    fs::write(scratch.path().join("a.txt"), "a").unwrap();
+    fs::create_dir(scratch.path().join("sub")).unwrap();
+    let root = scratch.path().canonicalize().unwrap();
+    let check = |command: &str, wanted: &[&str]| {
+        let writes = facts(&scratch, command).writes;
+        for name in wanted {
+            assert!(writes.contains(&root.join(name)), "{command}: {name} is not in {writes:?}");
+        }
+    };
+    check("gzip a.txt", &["a.txt", "a.txt.gz"]);
+    check("gunzip a.txt.gz", &["a.txt.gz", "a.txt"]);
+    check("sed -i.bak s/a/b/ a.txt", &["a.txt", "a.txt.bak"]);
+    check("mktemp sub/T.XXXXXX", &["sub"]);
+    check("split a.txt sub/part", &["sub"]);
+    check("tar -C sub -xf a.tar", &["sub"]);
+    check("tar -C sub -cf t.tar .", &["t.tar"]);
+    check("cp -b a.txt sub/b.txt", &["sub/b.txt", "sub"]);
+    check("cp --parents a.txt sub", &["sub/a.txt"]);
+    check("zip q a.txt", &["q.zip"]);
+    check("ln -s a.txt -t sub", &["sub/a.txt"]);
+}
