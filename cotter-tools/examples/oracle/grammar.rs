@@ -676,6 +676,8 @@ pub(crate) struct Generated {
 
 /// The deepest nesting of random rows.
 const MAX_DEPTH: usize = 8;
+/// From here on a script stays short.
+const SHALLOW: usize = MAX_DEPTH - 3;
 
 /// How often a row was part of a script that was judged, and of one that was executed.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
@@ -687,50 +689,72 @@ pub(crate) struct RowCount {
 /// The counts of all rows.
 pub(crate) type RowCounts = HashMap<&'static str, RowCount>;
 
-/// A row that never passed in so many scripts is one that always asks.
+/// After so many scripts it is known how often a row passes.
 const MANY: usize = 1000;
 
 impl RowCount {
-    pub(crate) fn always_asks(self) -> bool {
-        self.executed == 0 && self.judged >= MANY
+    /// True if scripts with this row ask, but for one in two hundred at most.
+    pub(crate) fn asks(self) -> bool {
+        self.judged >= MANY && self.executed * 200 < self.judged
     }
 }
 
-/// Makes a script. One row in 128 is the one that was executed least, so that rows which seldom pass are
-/// executed too.
-pub(crate) fn generate(random: &mut Random, counts: &RowCounts) -> Generated {
+/// Scripts for rows that are no commands.
+const PLACES: [(&str, &str); 6] = [
+    ("redirect", "echo a «»"),
+    ("word", "echo «»"),
+    ("file", "cat «»"),
+    ("new", "touch «»"),
+    ("folder", "ls «»"),
+    ("plainfolder", "ls «»"),
+];
+
+/// Makes a script. One in four is made for the row that was executed least, until all that pass were executed
+/// `least` times.
+pub(crate) fn generate(random: &mut Random, counts: &RowCounts, least: usize) -> Generated {
     let mut generated = Generated { text: String::new(), rows: vec![] };
-    expand("script", 0, random, counts, &mut generated);
+    let rare = match random.below(4) {
+        0 => rarest(counts, least),
+        _ => None,
+    };
+    match rare {
+        None => expand("script", 0, random, &mut generated),
+        Some((symbol, row)) => {
+            let place = PLACES.iter().find(|(name, _)| *name == symbol).map_or("«»", |(_, at)| at);
+            let (before, after) = place.split_once("«»").unwrap_or_default();
+            generated.text.push_str(before);
+            expand_row(row, SHALLOW, random, &mut generated);
+            generated.text.push_str(after);
+            generated.text.push_str("; ");
+            expand("item", SHALLOW, random, &mut generated);
+        }
+    }
     generated
 }
 
-/// The index of the row that was executed least, of those that may pass.
-fn rarest(rows: &[&'static str], counts: &RowCounts) -> usize {
-    let count = |index: &usize| counts.get(rows[*index]).copied().unwrap_or_default();
-    let may_pass = (0..rows.len()).filter(|index| !count(index).always_asks());
-    may_pass.min_by_key(|index| count(index).executed).unwrap_or(0)
+/// The row that was executed least, and fewer than `least` times, of those that pass. With its symbol.
+fn rarest(counts: &RowCounts, least: usize) -> Option<(&'static str, &'static str)> {
+    let rows = GRAMMAR.iter().flat_map(|(symbol, rows)| rows.iter().map(|row| (*symbol, *row)));
+    let rows =
+        rows.map(|(symbol, row)| (symbol, row, counts.get(row).copied().unwrap_or_default()));
+    let rare = rows.filter(|(_, _, count)| count.executed < least && !count.asks());
+    let (symbol, row, _) = { rare }.min_by_key(|(_, _, count)| count.executed)?;
+    Some((symbol, row))
 }
 
-fn expand(
-    symbol: &str,
-    depth: usize,
-    random: &mut Random,
-    counts: &RowCounts,
-    into: &mut Generated,
-) {
+fn expand(symbol: &str, depth: usize, random: &mut Random, into: &mut Generated) {
     let (_, rows) =
         GRAMMAR.iter().find(|(name, _)| *name == symbol).expect("a symbol of the grammar");
-    let index = match random.below(128) {
-        _ if depth > MAX_DEPTH => 0,
-        0 => rarest(rows, counts),
-        _ => random.below(rows.len()),
-    };
-    let row = rows[index];
+    let row = rows[if depth > MAX_DEPTH { 0 } else { random.below(rows.len()) }];
+    expand_row(row, depth, random, into);
+}
+
+fn expand_row(row: &'static str, depth: usize, random: &mut Random, into: &mut Generated) {
     into.rows.push(row);
     for (at, part) in row.split(['«', '»']).enumerate() {
         match at % 2 {
             0 => into.text.push_str(part),
-            _ => expand(part, depth + 1, random, counts, into),
+            _ => expand(part, depth + 1, random, into),
         }
     }
 }

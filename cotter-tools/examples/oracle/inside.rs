@@ -29,6 +29,8 @@ pub(crate) struct Plan {
     /// The run ends after that many executed scripts.
     pub(crate) executed: usize,
     pub(crate) seconds: u64,
+    /// Every row that passes should be executed so often.
+    pub(crate) least: usize,
     /// The rule of the judge that is switched off. Then the run ends with the first wrong script.
     pub(crate) rule_off: Option<u8>,
 }
@@ -124,7 +126,7 @@ impl Oracle {
         {
             let generated = match random.below(10) {
                 0 => grammar::mutate(texts, &mut random),
-                _ => grammar::generate(&mut random, &counts),
+                _ => grammar::generate(&mut random, &counts, plan.least),
             };
             tally.generated += 1;
             for row in &generated.rows {

@@ -23,8 +23,6 @@ struct Options {
     jobs: usize,
     /// Switch rules off instead.
     tries_rules: bool,
-    /// Every row of the grammar must be executed that often.
-    least: usize,
 }
 
 /// Runs the oracle and prints its figures. Fails if a script did more than was predicted.
@@ -38,8 +36,9 @@ pub(crate) fn run(args: &[&str]) -> Result<(), Box<dyn Error>> {
     let start = Instant::now();
     let parts = (0..options.jobs).map(|job| {
         let executed = options.plan.executed.div_ceil(options.jobs);
+        let least = options.plan.least.div_ceil(options.jobs);
         let seed = options.plan.seed.wrapping_add(job as u64 * 1_000_003);
-        start_part(&scratch, &Plan { seed, executed, ..options.plan.clone() })
+        start_part(&scratch, &Plan { seed, executed, least, ..options.plan.clone() })
     });
     let parts: Vec<_> = parts.collect::<Result<_, _>>()?;
     let mut tally = Tally::default();
@@ -60,11 +59,10 @@ pub(crate) fn run(args: &[&str]) -> Result<(), Box<dyn Error>> {
     for (script, what) in &tally.wrong {
         println!("  {script:?}: {what}");
     }
-    let (refused, rest): (Vec<_>, Vec<_>) =
-        tally.rows.iter().partition(|(_, count)| count.always_asks());
-    println!("{} rows of the grammar, of which {} always ask", tally.rows.len(), refused.len());
+    let (refused, rest): (Vec<_>, Vec<_>) = tally.rows.iter().partition(|(_, count)| count.asks());
+    println!("{} rows of the grammar, of which {} ask", tally.rows.len(), refused.len());
     let mut rare = rest;
-    rare.retain(|(_, count)| count.executed < options.least);
+    rare.retain(|(_, count)| count.executed < options.plan.least);
     rare.sort_by_key(|(_, count)| count.executed);
     for (row, count) in &rare {
         println!("  executed {} times: {row:?}", count.executed);
@@ -77,7 +75,7 @@ pub(crate) fn run(args: &[&str]) -> Result<(), Box<dyn Error>> {
     }
     match rare.is_empty() {
         true => Ok(()),
-        false => Err(format!("rows were executed fewer than {} times", options.least).into()),
+        false => Err(format!("rows were executed fewer than {} times", options.plan.least).into()),
     }
 }
 
@@ -134,8 +132,8 @@ impl Tally {
 
 impl Options {
     fn parse(args: &[&str]) -> Result<Self, Box<dyn Error>> {
-        let plan = Plan { seed: 1, executed: usize::MAX, seconds: 60, rule_off: None };
-        let mut options = Options { plan, jobs: 1, tries_rules: false, least: 0 };
+        let plan = Plan { seed: 1, executed: usize::MAX, seconds: 60, least: 0, rule_off: None };
+        let mut options = Options { plan, jobs: 1, tries_rules: false };
         let mut words = args.iter();
         while let Some(word) = words.next() {
             if *word == "--rules" {
@@ -148,7 +146,7 @@ impl Options {
                 "--executed" => options.plan.executed = usize::try_from(value)?,
                 "--seconds" => options.plan.seconds = value,
                 "--jobs" => options.jobs = usize::try_from(value)?.max(1),
-                "--least" => options.least = usize::try_from(value)?,
+                "--least" => options.plan.least = usize::try_from(value)?,
                 _ => return Err(format!("unknown option `{word}`").into()),
             }
         }
