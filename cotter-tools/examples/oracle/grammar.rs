@@ -624,8 +624,8 @@ const PROGRAMS: &[&str] = &[
     "diff «folder» «folder»",
     "diff -N «folder» sub",
     "gzip -cr «folder»",
-    "gzip -d «file»",
-    "gunzip «file»",
+    "gzip -d «new».gz",
+    "gunzip «new».gz",
     "pr -n «file»",
     "strings «file»",
     "jq -R . «file»",
@@ -709,12 +709,11 @@ const PLACES: [(&str, &str); 6] = [
     ("plainfolder", "ls «»"),
 ];
 
-/// Makes a script. One in four is made for the row that was executed least, until all that pass were executed
-/// `least` times.
+/// Makes a script. One in four is made for a row that was executed fewer than `least` times.
 pub(crate) fn generate(random: &mut Random, counts: &RowCounts, least: usize) -> Generated {
     let mut generated = Generated { text: String::new(), rows: vec![] };
     let rare = match random.below(4) {
-        0 => rarest(counts, least),
+        0 => pick_rare(random, counts, least),
         _ => None,
     };
     match rare {
@@ -732,14 +731,19 @@ pub(crate) fn generate(random: &mut Random, counts: &RowCounts, least: usize) ->
     generated
 }
 
-/// The row that was executed least, and fewer than `least` times, of those that pass. With its symbol.
-fn rarest(counts: &RowCounts, least: usize) -> Option<(&'static str, &'static str)> {
+/// One of the rows that pass and were executed fewer than `least` times, with its symbol.
+fn pick_rare(
+    random: &mut Random,
+    counts: &RowCounts,
+    least: usize,
+) -> Option<(&'static str, &'static str)> {
+    let is_rare = |row: &str| {
+        let count = counts.get(row).copied().unwrap_or_default();
+        count.executed < least && !count.asks()
+    };
     let rows = GRAMMAR.iter().flat_map(|(symbol, rows)| rows.iter().map(|row| (*symbol, *row)));
-    let rows =
-        rows.map(|(symbol, row)| (symbol, row, counts.get(row).copied().unwrap_or_default()));
-    let rare = rows.filter(|(_, _, count)| count.executed < least && !count.asks());
-    let (symbol, row, _) = { rare }.min_by_key(|(_, _, count)| count.executed)?;
-    Some((symbol, row))
+    let rare: Vec<_> = rows.filter(|(_, row)| is_rare(row)).collect();
+    (!rare.is_empty()).then(|| rare[random.below(rare.len())])
 }
 
 fn expand(symbol: &str, depth: usize, random: &mut Random, into: &mut Generated) {
