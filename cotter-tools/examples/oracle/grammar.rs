@@ -637,7 +637,7 @@ const PROGRAMS: &[&str] = &[
     "zip q «file»",
     "sed ':a w m' «file»",
     "sed ':a e touch m' «file»",
-    "sed ':a;N;$!ba;s/x/y/' «file»",
+    "sed ':x;N;$!bx;s/x/y/' «file»",
     "who «file»",
     "mv «folder» new",
     "find «folder» -type f -exec cat {} +",
