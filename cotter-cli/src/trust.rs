@@ -108,6 +108,19 @@ impl TrustSources {
         }
     }
 
+    /// Checks that the text of a file may reach the model: it is in no folder that needs trust, or it is part
+    /// of what was trusted. An error is the reason.
+    pub(crate) fn check_text(&self, path: &Path, workspace: &Workspace) -> Result<(), String> {
+        let home = paths::person_home();
+        let Some(folder) = source::folder_that_needs_trust(path, workspace, home.as_deref()) else {
+            return Ok(());
+        };
+        match self.0.iter().any(|found| found.source == folder && found.has_text(path)) {
+            true => Ok(()),
+            false => Err(format!("is not part of a trusted {}", show_path(&folder))),
+        }
+    }
+
     /// Returns a line per source that is skipped, with the reason.
     pub(crate) fn skipped(&self) -> impl Iterator<Item = String> {
         self.0.iter().filter_map(|found| {

@@ -13,7 +13,6 @@ mod project;
 
 use std::{
     collections::{HashMap, hash_map::Entry},
-    fmt,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -40,30 +39,22 @@ use cotter::{
     permission::mode::Mode, text,
 };
 
-/// The origin of a folder, and its trust.
+/// The owner's class of a folder. A folder that needs trust is read only once it is trusted, from its copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadContext {
     /// The origin of the folder.
     pub origin: Origin,
-    /// True if its contents may act. In an untrusted folder no trigger matches, nothing replaces an existing
-    /// name, and no command in its texts runs.
-    pub trusted: bool,
 }
 
 impl LoadContext {
-    /// A folder that needs no trust, or has it.
+    /// The context of a folder that needs no trust, or has it.
     pub fn trusted(origin: Origin) -> Self {
-        LoadContext { origin, trusted: true }
-    }
-
-    /// A folder that is not trusted.
-    pub fn untrusted(origin: Origin) -> Self {
-        LoadContext { origin, trusted: false }
+        LoadContext { origin }
     }
 
     /// The targets that links in such a folder may have.
     pub(crate) fn links(&self, folder: &Path) -> LinkPolicy {
-        match self.trusted && self.origin == Origin::User {
+        match self.origin == Origin::User {
             true => LinkPolicy::Anywhere,
             false => LinkPolicy::within(folder),
         }
@@ -112,10 +103,7 @@ impl LoadedFolder {
             agents: vec![],
             diagnostics: vec![],
             loading: loading.clone(),
-            shared: Arc::new(FolderShared {
-                trusted: loading.trusted,
-                project_cache: ProjectCache::default(),
-            }),
+            shared: Arc::default(),
         }
     }
 
@@ -135,13 +123,12 @@ impl LoadedFolder {
         self
     }
 
-    /// Drops items whose names are not free: names of built-in commands, names that another owner of the same
-    /// origin has, and, in an untrusted folder, every taken name. The names of the remaining items are then
-    /// taken.
+    /// Drops items whose names are not free: names of built-in commands, and names that another owner of the
+    /// same origin has. The names of the remaining items are then taken.
     pub fn drop_taken_names(mut self, owner: &Owner, names: &mut TakenNames) -> Self {
-        let LoadContext { origin, trusted } = self.loading.clone();
+        let LoadContext { origin } = self.loading.clone();
         self.drop_by_name(|kind, name| {
-            let owner = names.find_blocking_owner(kind, name, &origin, trusted)?;
+            let owner = names.find_blocking_owner(kind, name, &origin)?;
             let kind = kind.as_str();
             Some(format!("the {kind} `{name}` is already defined by {owner}"))
         });
@@ -258,38 +245,20 @@ impl TakenNames {
     }
 
     /// The owner whose registration blocks `name` for `origin`.
-    fn find_blocking_owner(
-        &self,
-        kind: NameKind,
-        name: &str,
-        origin: &Origin,
-        trusted: bool,
-    ) -> Option<&Owner> {
-        let is_same_kind = |other: NameKind| {
-            // A command is found before a hook or a skill of the same name.
-            let hides = kind == NameKind::Command && !trusted;
-            other == kind || hides && matches!(other, NameKind::Hook | NameKind::Skill)
-        };
-        let mut owners =
-            self.0.iter().filter(|(kind, known, _)| is_same_kind(*kind) && known == name);
+    fn find_blocking_owner(&self, kind: NameKind, name: &str, origin: &Origin) -> Option<&Owner> {
+        let mut owners = self.0.iter().filter(|(other, known, _)| *other == kind && known == name);
         let found = owners.find(|(_, _, owner)| {
             let built_in = matches!(owner.origin, Origin::Kernel | Origin::Embedder);
-            !trusted || owner.origin == *origin || (built_in && kind == NameKind::Command)
+            owner.origin == *origin || (built_in && kind == NameKind::Command)
         });
         found.map(|(_, _, owner)| owner)
     }
 }
 
 /// State that the files of one folder share.
+#[derive(Default)]
 pub(crate) struct FolderShared {
-    trusted: bool,
     project_cache: ProjectCache,
-}
-
-impl fmt::Debug for FolderShared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "trusted: {}", self.trusted)
-    }
 }
 
 /// The maximum size of one command's output that is passed on, in bytes.
@@ -303,13 +272,10 @@ impl FolderShared {
         for piece in fill(text, arguments, &variables) {
             match piece {
                 TemplatePart::Text(text) => out.push_str(&text),
-                TemplatePart::Command { line, written } => {
-                    let line = if self.trusted { line } else { Err("its folder is not trusted") };
-                    match line {
-                        Ok(line) => out.push_str(&run(controls, &line, written).await),
-                        Err(why) => out.push_str(&format!("[`{written}` was not run: {why}]")),
-                    }
-                }
+                TemplatePart::Command { line, written } => match line {
+                    Ok(line) => out.push_str(&run(controls, &line, written).await),
+                    Err(why) => out.push_str(&format!("[`{written}` was not run: {why}]")),
+                },
             }
         }
         out

@@ -51,7 +51,10 @@ impl Extensions {
             let denied = files.deny_rules();
             let allows = |path: &Path| {
                 let facts = Facts::reads([path.to_owned()]);
-                !denied.iter().any(|rule| rule.matches("read", &facts, workspace))
+                match denied.iter().any(|rule| rule.matches("read", &facts, workspace)) {
+                    true => Err("is denied by a rule".to_owned()),
+                    false => trust_sources.check_text(path, workspace),
+                }
             };
             memory::load(workspace, own, &allows)
         };
@@ -68,13 +71,11 @@ impl Extensions {
         for (number, found) in
             trust_sources.0.iter().rev().filter(|found| found.is_folder()).enumerate()
         {
-            let (folder, loading) = match &found.state {
-                TrustState::Trusted { copy, .. } => (copy, LoadContext::trusted(Origin::Project)),
-                _ => (&found.source, LoadContext::untrusted(Origin::Project)),
-            };
+            // Nothing of another folder is read: its text would reach the model.
+            let TrustState::Trusted { copy, .. } = &found.state else { continue };
             let unit = format!("{} ({})", found.source.display(), number + 1);
-            let loaded = extensions::load(folder, &loading);
-            let from = (folder.clone(), found.source.clone());
+            let loaded = extensions::load(copy, &LoadContext::trusted(Origin::Project));
+            let from = (copy.clone(), found.source.clone());
             folders.push(ExtensionUnit { owner: Owner::new(Origin::Project, unit), loaded, from });
         }
         folders.extend(files.extension_folders(Origin::Project).map(load_claude_folder));

@@ -213,8 +213,9 @@ fn s8_untrusted_repository_runs_nothing() {
     world.check(&rehearsal(&[], "/sly read secret.txt"), expect![[r#"
         exit 0
         --- stdout
-        rehearsal: `read` {"path":"secret.txt"} gave 1 line:
-             1	open
+        rehearsal: I do not understand "/sly read secret.txt"
+
+        I understand: read FILE; list [FOLDER]; run COMMAND; write TEXT to FILE; replace TEXT by TEXT in FILE; find FILES; search WORDS; fetch URL; remember WORDS; recall WORDS; ask @NAME …; call TOOL JSON
 
         (rehearsal is an offline stand-in, not a model)
         --- stderr

@@ -10,6 +10,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use cotter_files::trust::{
+    snapshot::Snapshot,
+    store::{Grants, TrustStore},
+};
 use expect_test::Expect;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -150,6 +154,15 @@ impl World {
             text = number_between(&text, before, after);
         }
         text
+    }
+
+    /// Trusts sources as they are, without a question.
+    pub(crate) fn trust_now(&self, sources: &[&str]) {
+        let store = TrustStore::open(self.path("home/.local/share/cotter/trust"));
+        for source in sources {
+            let snapshot = Snapshot::take(&self.path(source)).unwrap();
+            store.trust(&snapshot, Grants::default()).unwrap();
+        }
     }
 
     pub(crate) fn sessions(&self) -> PathBuf {

@@ -70,22 +70,24 @@ impl MemoryFiles {
 }
 
 /// Reads the memory files of a workspace: the person's own folder first, then from the project's root down to
-/// the working folder. `allows` returns whether the rules allow a read of a path without links.
+/// the working folder. `allows` returns why a path without links must not be read, if so.
 pub fn load(
     workspace: &Workspace,
     own: Option<&Path>,
-    allows: &dyn Fn(&Path) -> bool,
+    allows: &dyn Fn(&Path) -> Result<(), String>,
 ) -> MemoryFiles {
     let mut reader = MemoryReader {
         workspace,
         own,
         allows,
+        root: None,
         memory: MemoryFiles::default(),
         bytes_left: MAX_TOTAL_BYTES,
     };
     if let Some(folder) = own {
         reader.folder(folder);
     }
+    reader.root = Some(workspace.project());
     let mut folders: Vec<_> = workspace
         .cwd()
         .ancestors()
@@ -101,7 +103,9 @@ pub fn load(
 struct MemoryReader<'a> {
     workspace: &'a Workspace,
     own: Option<&'a Path>,
-    allows: &'a dyn Fn(&Path) -> bool,
+    allows: &'a dyn Fn(&Path) -> Result<(), String>,
+    /// The folder that imports must not leave; `None` for the person's own files.
+    root: Option<&'a Path>,
     memory: MemoryFiles,
     bytes_left: usize,
 }
@@ -143,12 +147,8 @@ impl MemoryReader<'_> {
         if self.memory.files.iter().any(|file| file.path == real) {
             return;
         }
-        if !self.may_read(&real) {
-            return self.warn(
-                importer,
-                line,
-                format!("{shown} is outside the folders that may be read"),
-            );
+        if let Err(why) = self.check_read(&real) {
+            return self.warn(importer, line, format!("{shown} {why}"));
         }
         if import_stack.len() >= MAX_IMPORT_DEPTH {
             return self.warn(
@@ -187,13 +187,18 @@ impl MemoryReader<'_> {
         import_stack.pop();
     }
 
-    /// True if a file may be read: a memory file of the person's own folder, or any file that calls may read.
-    fn may_read(&self, real: &Path) -> bool {
+    /// Checks that a file may be read: a memory file of the person's own folder, or any file that calls may
+    /// read, for a project's memory file below its root. An error is the reason.
+    fn check_read(&self, real: &Path) -> Result<(), String> {
         let own = self.own.and_then(|own| fs::canonicalize(own).ok());
         let is_own = own.is_some_and(|own| {
             real.parent() == Some(&own) && NAMES.iter().any(|name| real.ends_with(name))
         });
-        !is_secret(real) && (is_own || self.workspace.is_readable(real)) && (self.allows)(real)
+        let is_outside = self.root.is_some_and(|root| !real.starts_with(root));
+        match is_secret(real) || is_outside || !is_own && !self.workspace.is_readable(real) {
+            true => Err("is outside the folders that may be read".into()),
+            false => (self.allows)(real),
+        }
     }
 
     fn resolved(&self, import: &str, from: &Path) -> PathBuf {

@@ -147,9 +147,9 @@ impl SkillFile {
             .agents(self.agents.iter().map(SmolStr::from))
             .tags(self.tags.clone())
             .file(self.path.clone())
-            .source_text(move || source.text().map(|text| text.to_string()));
-        let skill = if self.exposed { skill.expose_to_agent() } else { skill };
-        if shared.trusted { skill.triggers(self.triggers.clone()) } else { skill }
+            .source_text(move || source.text().map(|text| text.to_string()))
+            .triggers(self.triggers.clone());
+        if self.exposed { skill.expose_to_agent() } else { skill }
     }
 
     async fn load_content(&self, shared: &FolderShared, cx: SkillCx) -> Result<Content, BoxError> {

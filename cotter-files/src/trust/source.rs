@@ -35,15 +35,34 @@ pub fn possible_sources(workspace: &Workspace, home: Option<&Path>) -> Vec<PathB
     let mut folders: Vec<_> = folders.collect();
     folders.reverse();
     let home = home.and_then(|home| home.canonicalize().ok());
-    let is_of_user =
-        |folder: &Path, kind| kind != SourceKind::Cotter && home.as_deref() == Some(folder);
     let mut sources = vec![];
     for folder in folders {
-        let names = FOLDERS.iter().filter(|(_, kind)| !is_of_user(folder, *kind));
-        sources.extend(names.map(|(name, _)| folder.join(name)));
+        let names = FOLDERS.iter().map(|(name, _)| folder.join(name));
+        sources.extend(names.filter(|source| !is_of_user(source, home.as_deref())));
     }
     sources.push(project.join(".mcp.json"));
     sources
+}
+
+/// The outermost folder of a project on the way to a path that needs trust, at any depth and whether it is a
+/// source of this run or not.
+pub fn folder_that_needs_trust(
+    path: &Path,
+    workspace: &Workspace,
+    home: Option<&Path>,
+) -> Option<PathBuf> {
+    let home = home.and_then(|home| home.canonicalize().ok());
+    let inside = path.ancestors().take_while(|above| above.starts_with(workspace.project()));
+    let needs_trust = |above: &&Path| {
+        let name = above.file_name().unwrap_or_default();
+        FOLDERS.iter().any(|(known, _)| name == *known) && !is_of_user(above, home.as_deref())
+    };
+    inside.filter(needs_trust).last().map(Path::to_owned)
+}
+
+/// True for the user's own `.agents` and `.claude`, which are in the home folder.
+fn is_of_user(source: &Path, home: Option<&Path>) -> bool {
+    home.is_some() && source.parent() == home && !source.ends_with(".cotter")
 }
 
 /// A source and its trust.
@@ -63,6 +82,12 @@ impl TrustSource {
     /// True if the source has a format of Cotter, or the common format of `.mcp.json`.
     pub fn has_cotter_format(&self) -> bool {
         matches!(self.kind(), SourceKind::Cotter | SourceKind::Servers)
+    }
+
+    /// True if the source is trusted, and the file at this path is part of what was trusted.
+    pub fn has_text(&self, path: &Path) -> bool {
+        let TrustState::Trusted { copy, .. } = &self.state else { return false };
+        path.strip_prefix(&self.source).is_ok_and(|inside| copy.join(inside).is_file())
     }
 
     /// The kind of this source.

@@ -473,40 +473,7 @@ async fn g13_s19_skill_and_command_texts_get_the_passed_arguments() {
 }
 
 #[tokio::test]
-async fn s8_an_untrusted_folder_triggers_nothing_and_runs_nothing() {
-    let loading = || LoadContext::untrusted(Origin::Project);
-    check_requests(
-        loading(),
-        &["/fix it", "repair it"],
-        expect![[r#"
-        system: <resources>
-        skills: doc
-        </resources>
-        SkillInjection: <skill name="fix">
-        Fix it (it) in project (unknown, main, code).
-        [`git log $1` was not run: its folder is not trusted]
-        </skill>
-        Typed: it
-        Typed: repair it
-    "#]],
-    )
-    .await;
-    check_requests(
-        loading(),
-        &["/git:look x"],
-        expect![[r#"
-        system: <resources>
-        skills: doc
-        </resources>
-        Typed: Look at x:
-        [`cat "$1"` was not run: its folder is not trusted]
-    "#]],
-    )
-    .await;
-}
-
-#[tokio::test]
-async fn s8_untrusted_folder_shadows_nothing_and_no_folder_shadows_a_command() {
+async fn s8_no_folder_shadows_a_command() {
     let files = [("skills/a.md", "theirs"), ("commands/b.md", "theirs"), ("agents/c.md", "x")];
     let names = |agent: &Agent| {
         let kinds = [NameKind::Skill, NameKind::Command, NameKind::Subagent].into_iter();
@@ -526,17 +493,6 @@ async fn s8_untrusted_folder_shadows_nothing_and_no_folder_shadows_a_command() {
         let (agent, diagnostics) = with_files(builder, &folder, loading);
         names(&agent) + &show_diagnostics(folder.path(), &diagnostics)
     };
-    expect![[r#"
-        a of embedder (program)
-        b of embedder (program)
-        c of embedder (program)
-        ok: skills/a.md: it has no front matter: it is used only if it is named
-        ok: agents/c.md: it has no `description`: the model sees only its name
-        rejected: skills/a.md: the skill `a` is already defined by embedder (program)
-        rejected: commands/b.md: the command `b` is already defined by embedder (program)
-        rejected: agents/c.md: the subagent `c` is already defined by embedder (program)
-    "#]]
-    .assert_eq(&build(&LoadContext::untrusted(Origin::Project)));
     expect![[r#"
         a of embedder (program) (shadowed by project (files))
         a of project (files)
@@ -607,7 +563,10 @@ fn c9_check_reports_every_skill_file() {
 /// Shows the memory files that are loaded for a workspace.
 fn remembered(folder: &TempDir, workspace: &Workspace, own: Option<&Path>) -> String {
     let root = folder.path().canonicalize().unwrap();
-    let allows = |path: &Path| !path.ends_with("denied.md");
+    let allows = |path: &Path| match path.ends_with("denied.md") {
+        true => Err("is denied".to_owned()),
+        false => Ok(()),
+    };
     let memory = memory::load(workspace, own, &allows);
     let short = |text: String| text.replace(&format!("{}/", root.display()), "");
     let mut shown: String = memory.files.iter().map(|file| short(file.section()) + "\n").collect();
@@ -669,7 +628,7 @@ fn c13_memory_files_are_read_from_the_root_down_with_their_imports() {
         ok: p/docs/b.md:1: p/docs/a.md imports itself through other files
         ok: p/CLAUDE.md:2: p/../own/settings.json is outside the folders that may be read
         ok: p/CLAUDE.md:4: file p/docs/none.md not found
-        ok: p/CLAUDE.md:4: p/denied.md is outside the folders that may be read
+        ok: p/CLAUDE.md:4: p/denied.md is denied
         ok: p/CLAUDE.md:4: /etc/passwd is outside the folders that may be read
     "#]]
     .assert_eq(&remembered(&folder, &workspace, Some(&root.join("own"))));
@@ -727,7 +686,7 @@ async fn c13_memory_files_are_sections_of_the_system_prompt() {
     let folder = tree(&[("AGENTS.md", "Be kind.")]);
     let root: PathBuf = folder.path().canonicalize().unwrap();
     let model = RecordingModel::new(ScriptedModel::new([Step::text("ok")]));
-    let memory = memory::load(&Workspace::new(&root), None, &|_| true);
+    let memory = memory::load(&Workspace::new(&root), None, &|_| Ok(()));
     let builder = Agent::builder(model.clone()).system_prompt("BASE");
     let agent = builder.extend(|unit| memory.register(unit)).build().unwrap();
     agent.process_request("hi").await.unwrap();
