@@ -173,7 +173,8 @@ pub(crate) fn project_root(folder: &Path) -> &Path {
 fn find_trusted_root(folder: &Path) -> Option<&Path> {
     let records = TrustStore::open(trust()?).list().ok()?;
     let was_trusted = |above: &&Path| {
-        let folders = [".cotter", ".claude", ".agents"].map(|name| above.join(name));
+        let folders = [".cotter", ".claude", ".claude/settings.local.json", ".agents"]
+            .map(|name| above.join(name));
         records.iter().any(|record| folders.contains(&record.source))
     };
     folder.ancestors().find(was_trusted)

@@ -347,7 +347,9 @@ impl SettingsFiles {
         let at = at.unwrap_or(files.len());
         files.splice(at..at, own.into_iter().map(SettingsFile::from_claude_unit));
         for found in &trust_sources.0 {
-            for part in project::load_project(found, home, &home_folder(workspace))? {
+            let of_project =
+                project::load_project(found, &trust_sources.0, home, &home_folder(workspace))?;
+            for part in of_project {
                 add_file(&mut files, SettingsFile::from_claude_unit(part));
             }
             files.extend(SettingsFile::load_project(found)?);

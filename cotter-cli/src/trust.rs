@@ -23,6 +23,7 @@ use cotter_files::{
         declared::{DeclaredCommand, Invocation},
         snapshot::{Hash, Snapshot, SnapshotItem},
         source,
+        state::LOCAL_SETTINGS,
         store::{Grants, TrustState, TrustStore},
         view::{texts, view},
     },
@@ -126,7 +127,7 @@ impl TrustSources {
         self.0.iter().filter_map(|found| {
             let source = show_path(&found.source);
             let effect = match found.kind() {
-                SourceKind::Cotter => {
+                SourceKind::Cotter | SourceKind::LocalSettings => {
                     "its trusted hooks and rules still apply, nothing else of it runs"
                 }
                 // Their hooks run in the project itself, where the contents differ from the trusted ones.
@@ -431,7 +432,7 @@ pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<DeclaredCommand>, CliE
     if is_space(snapshot) {
         return declared_of_space(snapshot);
     }
-    if [".claude", ".agents"].iter().any(|name| snapshot.source().ends_with(name)) {
+    if [".claude", LOCAL_SETTINGS, ".agents"].iter().any(|name| snapshot.source().ends_with(name)) {
         return declared::declared_commands(snapshot);
     }
     let mut declared = vec![];

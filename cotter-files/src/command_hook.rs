@@ -272,8 +272,7 @@ impl CommandHook {
         let project = workspace.project().as_os_str().to_owned();
         let mut variables = vec![("COTTER_PROJECT_DIR".into(), project)];
         if base.confined {
-            // Python must not write into the trusted copy.
-            variables.push(("PYTHONDONTWRITEBYTECODE".into(), "1".into()));
+            variables.extend(without_python_caches());
         }
         ProcessSpec {
             words: self.command.words(),
@@ -322,6 +321,15 @@ impl CommandHook {
             (result, _) => result,
         }
     }
+}
+
+/// The variables with which Python neither writes compiled files beside its sources nor reads those that are
+/// there: trust does not cover them. Nothing can be created below a device.
+pub(crate) fn without_python_caches() -> [(String, OsString); 2] {
+    [
+        ("PYTHONDONTWRITEBYTECODE".into(), "1".into()),
+        ("PYTHONPYCACHEPREFIX".into(), "/dev/null".into()),
+    ]
 }
 
 /// The error of a hook that exceeded its time limit, with the end of its standard error.

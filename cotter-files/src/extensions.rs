@@ -33,6 +33,7 @@ use crate::{
         template::{Arguments, TemplatePart, Variables, fill},
     },
     folder::walk::LinkPolicy,
+    trust::state,
 };
 use cotter::{
     Agent, Controls, Origin, Owner, Registry, Subagent, host, invoke::named_item::NameKind,
@@ -164,7 +165,14 @@ impl LoadedFolder {
         self.diagnostics.clear();
     }
 
+    /// Drops files that are not loaded from a project, then repeats of a name.
     pub(crate) fn keep_first(&mut self) {
+        if !self.loading.origin.may_loosen() {
+            self.drop_items(|_, _, path| {
+                let why = "its name says that it belongs to one person, so it is not loaded";
+                state::is_never_loaded(path).then(|| why.to_owned())
+            });
+        }
         let mut first_names = FirstNames::default();
         self.drop_items(|kind, name, path| {
             let first = text::show_line(&first_names.claim(kind, name, path)?.to_string_lossy())

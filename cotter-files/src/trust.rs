@@ -10,6 +10,7 @@
 
 pub mod source;
 pub mod snapshot;
+pub mod state;
 pub mod view;
 pub mod declared;
 mod diff;

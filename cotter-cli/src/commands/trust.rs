@@ -8,6 +8,7 @@ use std::{
 
 use cotter_files::trust::{
     snapshot::Snapshot,
+    state::LOCAL_SETTINGS,
     store::{Grants, TrustRecord, TrustState, TrustStore},
     view::{texts, view},
 };
@@ -157,7 +158,7 @@ impl TrustTargets {
         path: Option<&Path>,
         sources: fn(&cotter::Workspace) -> Vec<PathBuf>,
     ) -> Result<Self, CliError> {
-        let by_itself = [".cotter", ".claude", ".agents", ".mcp.json"];
+        let by_itself = [".cotter", ".claude", LOCAL_SETTINGS, ".agents", ".mcp.json"];
         let source = path.filter(|path| {
             by_itself.iter().any(|name| path.ends_with(name)) || spaces::store::is_own_space(path)
         });
@@ -166,7 +167,12 @@ impl TrustTargets {
                 CliError::new("cannot find the working folder").with_cause(cause)
             })?;
             let project = paths::project_root(source.parent().unwrap_or(&source)).to_owned();
-            return Ok(TrustTargets { project, sources: vec![source] });
+            let local = source.ends_with(".claude").then(|| source.join(LOCAL_SETTINGS));
+            let local = local.filter(|local| local.symlink_metadata().is_ok());
+            return Ok(TrustTargets {
+                project,
+                sources: [Some(source), local].into_iter().flatten().collect(),
+            });
         }
         let workspace = match path {
             Some(path) if !path.is_dir() => {

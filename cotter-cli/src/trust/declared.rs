@@ -24,7 +24,10 @@ pub(crate) fn declared_commands(snapshot: &Snapshot) -> Result<Vec<DeclaredComma
     let mut declared = vec![];
     for name in SETTINGS {
         let Some((_, bytes)) = snapshot.file(Path::new(name)) else { continue };
-        let path = snapshot.source().join(name);
+        let path = match snapshot.source().ends_with(name) {
+            true => snapshot.source().to_owned(),
+            false => snapshot.source().join(name),
+        };
         let document = Document::parse_bytes(&path.display().to_string(), bytes)?;
         check(&document)?;
         let object = document.root().object()?;

@@ -1582,7 +1582,7 @@ fn b3_s6_start_with_a_changed_folder_says_how_its_hooks_act() {
     let guard = r#"{"hooks": {"PreToolUse": [{"matcher": "Write", "hooks": [{"type": "command", "command": "exit 0"}]}]}}"#;
     world.write("project/.claude/settings.json", guard);
     trust(&world);
-    world.write("project/.claude/settings.local.json", r#"{"permissions": {"allow": ["Read"]}}"#);
+    world.write("project/.claude/notes.md", "x");
     world.check(
         &["-p", "--model", "rehearsal", "write x to b.txt then read a.txt"],
         expect![[r#"

@@ -30,6 +30,7 @@ mod signals;
 mod explain;
 mod permissions;
 mod trust;
+mod trusted_state;
 mod trusted_text;
 mod reload;
 mod spaces;

@@ -366,6 +366,7 @@ fn s2_hot_reload_with_unreadable_trust_records() {
     run.end(expect![[r#"
         warning: nothing of [T]/project/.agents runs: [T]/home/.local/share/cotter/trust/trust.json is broken (EOF while parsing an object at line 1 column 1), so its records are ignored
         warning: nothing of [T]/project/.claude runs: [T]/home/.local/share/cotter/trust/trust.json is broken (EOF while parsing an object at line 1 column 1), so its records are ignored
+        warning: nothing of [T]/project/.claude/settings.local.json runs: [T]/home/.local/share/cotter/trust/trust.json is broken (EOF while parsing an object at line 1 column 1), so its records are ignored
         warning: nothing of [T]/project/.cotter runs: [T]/home/.local/share/cotter/trust/trust.json is broken (EOF while parsing an object at line 1 column 1), so its records are ignored
         warning: nothing of [T]/project/.mcp.json runs: [T]/home/.local/share/cotter/trust/trust.json is broken (EOF while parsing an object at line 1 column 1), so its records are ignored
         warning: settings changed; these changes would loosen this run and wait for the next run:

@@ -20,6 +20,7 @@ use crate::claude::{
 use crate::command_hook::{
     EXTRA_TIME, HookLocation, ProcessExit, ProcessOutput, ProcessSpec, StderrBuffer,
     WebhookRequest, WebhookResponse, add_blocked_accesses, entry::CommandHook, time_limit_error,
+    without_python_caches,
 };
 use cotter::{
     Cx, Registry,
@@ -220,7 +221,7 @@ impl ClaudeHook {
         let Some(pinned) = self.entry.pinned.clone() else { return Ok(()) };
         let words = self.entry.words(&self.hook.command, workspace.project());
         let cwd = workspace.cwd().to_owned();
-        let check = move || pinned.check_relative_path(&words, &cwd).and_then(|()| pinned.check());
+        let check = move || pinned.check_paths(&words, &cwd).and_then(|()| pinned.check());
         let result = tokio::task::spawn_blocking(check).await;
         result.unwrap_or_else(|cause| Err(cause.to_string()))
     }
@@ -233,8 +234,7 @@ impl ClaudeHook {
         job.words = self.entry.words(&self.hook.command, workspace.project());
         job.variables.extend(self.entry.variables(workspace.project()));
         if self.entry.pinned.is_some() && !self.base.confined {
-            // Files that Python writes would change the pinned folder.
-            job.variables.push(("PYTHONDONTWRITEBYTECODE".into(), "1".into()));
+            job.variables.extend(without_python_caches());
         }
         job
     }

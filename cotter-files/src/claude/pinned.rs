@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 use std::{ffi::OsString, path::Path};
 
-use crate::trust::snapshot::{Hash, Snapshot};
+use crate::trust::{
+    snapshot::{Hash, Snapshot},
+    state,
+};
 use cotter::text;
 
 /// A folder whose contents must be byte for byte those that a person trusted.
@@ -28,10 +31,15 @@ impl PinnedFolder {
         }
     }
 
-    /// Checks that a command with a relative path to the folder means this folder. An error says that the
-    /// working folder has another folder of that name: the command would run code that was not trusted.
-    pub(crate) fn check_relative_path(&self, words: &[OsString], cwd: &Path) -> Result<(), String> {
+    /// Checks the paths of a command. An error says that it would run code that was not trusted: a relative
+    /// path means another folder of that name in the working folder, or a path is a file that trust leaves out.
+    pub(crate) fn check_paths(&self, words: &[OsString], cwd: &Path) -> Result<(), String> {
         let Some(name) = self.folder.file_name() else { return Ok(()) };
+        let line: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+        if let Some(at) = state::find_run_file(&self.folder, &line.join(" ")) {
+            let shown = text::show_line(&at.to_string_lossy()).into_owned();
+            return Err(format!("it would run {shown}, which trust leaves out as state"));
+        }
         let nearer = cwd.join(name);
         let is_this = || nearer.canonicalize().ok() == self.folder.canonicalize().ok();
         let prefix = format!("{}/", name.to_string_lossy());

@@ -34,7 +34,9 @@ use crate::{
     folder::{diagnostic::Diagnostic, links},
     settings::{Settings, mcp_servers::Servers},
     trust::{
+        snapshot::Snapshot,
         source::{SourceKind, TrustSource, possible_sources},
+        state::LOCAL_SETTINGS,
         store::TrustState,
     },
 };
@@ -68,7 +70,7 @@ impl HomeFolder<'_> {
 }
 
 /// The settings files of a folder `.claude`, in reading order: the more local file is last.
-pub const SETTINGS: [&str; 2] = ["settings.json", "settings.local.json"];
+pub const SETTINGS: [&str; 2] = ["settings.json", LOCAL_SETTINGS];
 
 /// The contents of one file or folder that are used.
 #[derive(Default)]
@@ -126,6 +128,16 @@ struct TrustedFolder<'a> {
 }
 
 impl<'a> TrustedFolder<'a> {
+    /// The local settings of a folder, if they are trusted. Their hooks run code of the folder, so it must be
+    /// as it was trusted, or empty.
+    fn of_local_settings(found: &'a TrustSource, folder: Option<&Self>) -> Option<Self> {
+        let local = TrustedFolder::of(found)?;
+        let path = found.source.parent()?.to_owned();
+        let no_files = || PinnedFolder { folder: path, hash: Snapshot::hash_of_nothing() };
+        let pinned = folder.and_then(|folder| folder.pinned.clone()).unwrap_or_else(no_files);
+        Some(TrustedFolder { pinned: Some(pinned), ..local })
+    }
+
     fn of(found: &'a TrustSource) -> Option<Self> {
         let (copy, rewrite, current) = match &found.state {
             TrustState::Trusted { copy, grants, .. } => (copy, grants.rewrite, true),
@@ -150,56 +162,95 @@ impl<'a> TrustedFolder<'a> {
     }
 }
 
-/// The units of a project's `.claude` or `.agents`, if the folder is trusted.
+/// The units of a project's `.claude`, its local settings or `.agents`, if they are trusted. `sources` are all
+/// sources of the project.
 pub fn load_project(
     found: &TrustSource,
+    sources: &[TrustSource],
     use_home: bool,
     home: &HomeFolder<'_>,
 ) -> Result<Vec<ClaudeUnit>, SettingsError> {
-    let Some(trusted) = TrustedFolder::of(found) else { return Ok(vec![]) };
-    let mut units = vec![];
+    let at = |path: &Path| sources.iter().find(|source| source.source == path);
     match found.kind() {
         SourceKind::Claude => {
-            let mut enabled = EnabledPlugins::new();
-            for name in SETTINGS {
-                let path = found.source.join(name);
-                let Some(document) = read_copy(&trusted.copy.join(name), &path)? else { continue };
-                let mut unit = ClaudeUnit::new(&path, Origin::Project);
-                unit.rewrite = trusted.rewrite;
-                let source = trusted.source(&path);
-                enabled.extend(read(&mut unit, &document, &source, ClaudeScope::Project)?);
-                units.push(unit);
-            }
-            units.extend(match use_home {
-                true => load_project_enabled(&enabled, home)?,
-                false => report_unused_plugins(&enabled),
-            });
+            let local = at(&found.source.join(LOCAL_SETTINGS));
+            load_claude(&found.source, TrustedFolder::of(found), local, use_home, home)
         }
-        SourceKind::Agents => {
-            for name in folders(&trusted.copy.join("plugins"))? {
-                let plugin = PluginLocation {
-                    shown: &found.source.join("plugins").join(&name),
-                    folder: &trusted.copy.join("plugins").join(&name),
-                    origin: Origin::Project,
-                    empty_folder_policy: EmptyFolderPolicy::Warn,
-                    hint: "fix it and trust it again, or run without the project's extensions: \
-                           `--safe-mode`",
-                };
-                let mut unit = plugin.read(|path| trusted.source(path));
-                unit.rewrite = trusted.rewrite;
-                units.push(unit);
+        SourceKind::LocalSettings => match found.source.parent() {
+            Some(folder) if at(folder).is_none() => {
+                load_claude(folder, None, Some(found), use_home, home)
             }
-        }
-        SourceKind::Cotter | SourceKind::Servers => {}
+            // They are loaded with their folder, which is a source.
+            _ => Ok(vec![]),
+        },
+        SourceKind::Agents => TrustedFolder::of(found)
+            .map_or(Ok(vec![]), |trusted| load_agents(&found.source, &trusted)),
+        SourceKind::Cotter | SourceKind::Servers => Ok(vec![]),
     }
-    // A change loosens nothing: rules and hooks stay as they were trusted, everything else is dropped.
-    if !trusted.current {
-        for unit in &mut units {
-            unit.extension_folders.clear();
-            unit.servers = Servers::default();
-        }
+}
+
+/// The units of a `.claude` and of its local settings, each if it is trusted.
+fn load_claude(
+    shown: &Path,
+    folder: Option<TrustedFolder<'_>>,
+    local: Option<&TrustSource>,
+    use_home: bool,
+    home: &HomeFolder<'_>,
+) -> Result<Vec<ClaudeUnit>, SettingsError> {
+    let local = local.and_then(|local| TrustedFolder::of_local_settings(local, folder.as_ref()));
+    let mut units = vec![];
+    let mut enabled = EnabledPlugins::new();
+    for (name, trusted) in SETTINGS.into_iter().zip([&folder, &local]) {
+        let Some(trusted) = trusted else { continue };
+        let path = shown.join(name);
+        let Some(document) = read_copy(&trusted.copy.join(name), &path)? else { continue };
+        let mut unit = ClaudeUnit::new(&path, Origin::Project);
+        unit.rewrite = trusted.rewrite;
+        let source = trusted.source(&path);
+        enabled.extend(read(&mut unit, &document, &source, ClaudeScope::Project)?);
+        units.push(unit);
+    }
+    units.extend(match use_home {
+        true => load_project_enabled(&enabled, home)?,
+        false => report_unused_plugins(&enabled),
+    });
+    if [&folder, &local].into_iter().flatten().any(|trusted| !trusted.current) {
+        keep_only_gates(&mut units);
     }
     Ok(units)
+}
+
+/// The units of the plugins in a trusted `.agents`.
+fn load_agents(
+    shown: &Path,
+    trusted: &TrustedFolder<'_>,
+) -> Result<Vec<ClaudeUnit>, SettingsError> {
+    let mut units = vec![];
+    for name in folders(&trusted.copy.join("plugins"))? {
+        let plugin = PluginLocation {
+            shown: &shown.join("plugins").join(&name),
+            folder: &trusted.copy.join("plugins").join(&name),
+            origin: Origin::Project,
+            empty_folder_policy: EmptyFolderPolicy::Warn,
+            hint: "fix it and trust it again, or run without the project's extensions: \
+                   `--safe-mode`",
+        };
+        let mut unit = plugin.read(|path| trusted.source(path));
+        unit.rewrite = trusted.rewrite;
+        units.push(unit);
+    }
+    if !trusted.current {
+        keep_only_gates(&mut units);
+    }
+    Ok(units)
+}
+
+/// Drops everything but rules and hooks, which stay as they were trusted: a change loosens nothing.
+fn keep_only_gates(units: &mut [ClaudeUnit]) {
+    for unit in units {
+        unit.extension_folders.clear();
+        unit.servers = Servers::default();
+    }
 }
 
 /// The units of the home folder, if the person enabled it, and of the plugins that the person

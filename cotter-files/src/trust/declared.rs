@@ -4,7 +4,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use crate::trust::snapshot::Snapshot;
+use crate::trust::{snapshot::Snapshot, state};
 
 /// A command that a source declares.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,6 +108,15 @@ impl DeclaredCommand {
     /// which contains only the files of its source.
     pub fn pinning(&self, snapshot: &Snapshot) -> Pinning {
         let code = TrustedCode { snapshot, folder: &self.folder };
+        let line = match &self.command {
+            Invocation::Words(words) => words.join(" "),
+            Invocation::Shell(line) => line.clone(),
+            Invocation::Remote(_) | Invocation::Notified(_) => String::new(),
+        };
+        if let Some(at) = state::find_run_file(snapshot.source(), &line) {
+            let why = "which trust leaves out as state: it does not run";
+            return Pinning::Open(format!("it names `{}`, {why}", at.display()));
+        }
         let result = match &self.command {
             Invocation::Words(words) => check_words(words, code),
             Invocation::Shell(line) => match plain_words(line) {

@@ -6,7 +6,10 @@ use std::{
     fmt,
     fs::File,
     io::{self, Read},
-    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{FileExt, PermissionsExt},
+    },
     path::{Component, Path, PathBuf},
     str::FromStr,
 };
@@ -14,7 +17,7 @@ use std::{
 use rustix::fs::FileType;
 use sha2::{Digest, Sha256};
 
-use crate::trust::TrustError;
+use crate::trust::{TrustError, state};
 use cotter::fs::open::Folder;
 
 /// The maximum number of files, folders and links in a snapshot.
@@ -22,6 +25,9 @@ pub const MAX_ITEMS: usize = 4096;
 
 /// The maximum number of bytes in a snapshot.
 pub const MAX_BYTES: u64 = 64 * 1024 * 1024;
+
+/// The maximum number of files, folders and links in the folders of state. They are looked at and not stored.
+const MAX_STATE_ITEMS: usize = 65_536;
 
 /// The maximum depth of folders.
 const MAX_DEPTH: usize = 32;
@@ -32,7 +38,7 @@ const MAX_LINKS: usize = 40;
 /// The contents that a person trusts: every file of a folder, or one single file, with its bytes.
 ///
 /// A folder without files is not part of a snapshot, because copies and checkouts do not contain empty
-/// folders.
+/// folders. State, and a file that is a source of its own, are left out.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Snapshot {
     source: PathBuf,
@@ -41,6 +47,8 @@ pub struct Snapshot {
     items: BTreeMap<PathBuf, SnapshotItem>,
     /// The hash of `items`.
     hash: Hash,
+    /// The files and folders of the source that are left out: state, and compiled Python.
+    left_out: Vec<PathBuf>,
 }
 
 /// A file or link in a snapshot.
@@ -91,17 +99,29 @@ impl Snapshot {
     }
 
     fn read(source: &Path, is_skipped: &SkipRule<'_>) -> Result<Self, TrustError> {
+        let snapshot = Snapshot::read_with(source, is_skipped, PythonCaches::LeftOut)?;
+        let has_cache = snapshot.left_out.iter().any(|at| at.ends_with(state::PYTHON_CACHE));
+        let is_read = |item: &SnapshotItem| match item {
+            SnapshotItem::File { bytes, .. } => state::may_read_python_caches(bytes),
+            SnapshotItem::Link(_) => false,
+        };
+        match has_cache && snapshot.items.values().any(is_read) {
+            // Such a Python reads the compiled files, so they are code like the others.
+            true => Snapshot::read_with(source, is_skipped, PythonCaches::Pinned),
+            false => Ok(snapshot),
+        }
+    }
+
+    fn read_with(
+        source: &Path,
+        is_skipped: &SkipRule<'_>,
+        python_caches: PythonCaches,
+    ) -> Result<Self, TrustError> {
         let source = canonical(source)?;
         let cannot = |cause| TrustError::io("read", &source, cause);
         let (parent, name) = split(&source)?;
         let parent = Folder::open(parent).map_err(cannot)?;
-        let mut walk = SnapshotWalk {
-            source: &source,
-            is_skipped,
-            items: BTreeMap::new(),
-            item_count: 0,
-            byte_count: 0,
-        };
+        let mut walk = SnapshotWalk::new(&source, is_skipped, python_caches);
         match parent.kind(name).map_err(cannot)? {
             FileType::Directory => {
                 let folder = parent.folder(name).map_err(cannot)?;
@@ -119,9 +139,9 @@ impl Snapshot {
                 return Err(TrustError::new(&source, format_args!("is {}", describe_type(kind))));
             }
         }
-        let items = walk.items;
+        let SnapshotWalk { items, left_out, .. } = walk;
         check_links(&source, &items)?;
-        Ok(Snapshot { hash: hash(&items), source, items })
+        Ok(Snapshot { hash: hash(&items), source, items, left_out })
     }
 
     /// Creates a snapshot from items that were read elsewhere, for example in a repository. Each path must be
@@ -158,7 +178,7 @@ impl Snapshot {
             }
         }
         check_links(&source, &items)?;
-        Ok(Snapshot { hash: hash(&items), source, items })
+        Ok(Snapshot { hash: hash(&items), source, items, left_out: vec![] })
     }
 
     /// Returns the same contents with another source.
@@ -187,7 +207,7 @@ impl Snapshot {
             Some((inner.to_owned(), item.clone()))
         });
         let items = within.collect();
-        Snapshot { hash: hash(&items), source: self.source.join(path), items }
+        Snapshot { hash: hash(&items), source: self.source.join(path), items, left_out: vec![] }
     }
 
     /// The path that was read: absolute, without links.
@@ -195,9 +215,19 @@ impl Snapshot {
         &self.source
     }
 
+    /// The hash of a source without files.
+    pub(crate) fn hash_of_nothing() -> Hash {
+        hash(&BTreeMap::new())
+    }
+
     /// The hash of the contents.
     pub fn hash(&self) -> Hash {
         self.hash
+    }
+
+    /// The files that are left out as state and the folders of compiled Python, in the order they were found.
+    pub fn left_out(&self) -> &[PathBuf] {
+        &self.left_out
     }
 
     /// All items, in the order of their paths.
@@ -312,35 +342,75 @@ fn describe_type(kind: FileType) -> &'static str {
 /// Tells whether an entry is skipped, by the source, the path below the source and the file type.
 type SkipRule<'a> = dyn Fn(&Path, &Path, FileType) -> bool + 'a;
 
+/// What is done with folders of compiled Python.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PythonCaches {
+    LeftOut,
+    Pinned,
+}
+
 /// The state of reading a folder.
 struct SnapshotWalk<'a> {
     source: &'a Path,
     is_skipped: &'a SkipRule<'a>,
+    python_caches: PythonCaches,
     items: BTreeMap<PathBuf, SnapshotItem>,
-    /// The number of files, folders and links so far.
+    left_out: Vec<PathBuf>,
+    /// The number of files, folders and links so far, without those in folders of state.
     item_count: usize,
+    /// The number of files, folders and links in folders of state.
+    state_count: usize,
     byte_count: u64,
 }
 
-impl SnapshotWalk<'_> {
+impl<'a> SnapshotWalk<'a> {
+    fn new(
+        source: &'a Path,
+        is_skipped: &'a SkipRule<'a>,
+        python_caches: PythonCaches,
+    ) -> SnapshotWalk<'a> {
+        SnapshotWalk {
+            source,
+            is_skipped,
+            python_caches,
+            items: BTreeMap::new(),
+            left_out: vec![],
+            item_count: 0,
+            state_count: 0,
+            byte_count: 0,
+        }
+    }
+
     fn folder(&mut self, folder: &Folder, at: &Path, depth: usize) -> Result<(), TrustError> {
         // Joining an empty path would add a slash to the end.
         let here = if depth == 0 { self.source.to_owned() } else { self.source.join(at) };
-        let entries = folder.entries_at_most(MAX_ITEMS - self.item_count);
+        let (count, most) = match state::is_in_folder(self.source, at) {
+            true => (&mut self.state_count, MAX_STATE_ITEMS),
+            false => (&mut self.item_count, MAX_ITEMS),
+        };
+        let entries = folder.entries_at_most(most - *count);
         let entries = entries.map_err(|cause| TrustError::io("read", &here, cause))?;
         let entries = entries.ok_or_else(|| {
-            let what = format!("contains more than {MAX_ITEMS} files and folders");
+            let what = format!("contains more than {most} files and folders");
             let hint = "trust covers everything in the folder: move worktrees and caches elsewhere";
             TrustError::new(self.source, what).with_hint(hint)
         })?;
-        self.item_count += entries.len();
+        *count += entries.len();
         for (name, kind) in entries {
-            if (self.is_skipped)(self.source, &at.join(&name), kind) {
+            let at = at.join(&name);
+            if (self.is_skipped)(self.source, &at, kind) || state::is_own_source(self.source, &at) {
                 continue;
             }
-            self.entry(folder, at.join(&name), &name, kind, depth)?;
+            self.entry(folder, at, &name, kind, depth)?;
         }
         Ok(())
+    }
+
+    /// True for a folder of compiled Python that is left out.
+    fn is_left_out_cache(&self, at: &Path, kind: FileType) -> bool {
+        self.python_caches == PythonCaches::LeftOut
+            && kind.is_dir()
+            && state::is_in_python_cache(self.source, at)
     }
 
     fn entry(
@@ -354,6 +424,10 @@ impl SnapshotWalk<'_> {
         let here = self.source.join(&at);
         let cannot = |cause| TrustError::io("read", &here, cause);
         match kind {
+            _ if self.is_left_out_cache(&at, kind) => {
+                self.left_out.push(at);
+                Ok(())
+            }
             FileType::Directory if depth == MAX_DEPTH => {
                 Err(TrustError::new(&here, format_args!("is more than {MAX_DEPTH} folders deep")))
             }
@@ -376,6 +450,15 @@ impl SnapshotWalk<'_> {
         if !metadata.is_file() {
             return Err(cannot(io::Error::other("it was replaced and is not a file any more")));
         }
+        let executable = metadata.permissions().mode() & 0o111 != 0;
+        if state::is_place(self.source, &at) {
+            let mut head = [0; state::HEAD_BYTES];
+            let length = file.read_at(&mut head, 0).map_err(cannot)?;
+            if state::is_state(self.source, &at, executable, &head[..length]) {
+                self.left_out.push(at);
+                return Ok(());
+            }
+        }
         let bytes_left = MAX_BYTES - self.byte_count;
         let mut bytes = vec![];
         file.take(bytes_left + 1).read_to_end(&mut bytes).map_err(cannot)?;
@@ -388,7 +471,6 @@ impl SnapshotWalk<'_> {
             ));
         }
         self.byte_count += bytes.len() as u64;
-        let executable = metadata.permissions().mode() & 0o111 != 0;
         self.items.insert(at, SnapshotItem::File { executable, bytes });
         Ok(())
     }
@@ -403,22 +485,38 @@ fn is_runs_folder(source: &Path, at: &Path, kind: FileType) -> bool {
     is_ours && matches!(below[..], [agents, _, runs] if agents == "agents" && runs == "runs")
 }
 
-/// Rejects links that lead out of the source. Links are resolved in the items, not on disk.
+/// Rejects links that lead out of the source, or to a file that trust leaves out. Links are resolved in the
+/// items, not on disk.
 fn check_links(source: &Path, items: &BTreeMap<PathBuf, SnapshotItem>) -> Result<(), TrustError> {
     for (path, item) in items {
         let SnapshotItem::Link(target) = item else { continue };
         let (folder, target) = (path.parent().unwrap_or(Path::new("")), Path::new(target));
-        if follow(items, folder, target).is_none() {
-            let what = format!(
-                "is a link to a path outside the folder, {}",
-                crate::trust::show_path(target)
-            );
-            return Err(TrustError::new(&source.join(path), what).with_hint(
+        let shown = crate::trust::show_path(target);
+        let error = |what: &str, hint: &str| {
+            let error =
+                TrustError::new(&source.join(path), format!("is a link to {what}, {shown}"));
+            Err(error.with_hint(hint))
+        };
+        match follow(items, folder, target) {
+            None => error(
+                "a path outside the folder",
                 "move the link's target into the folder: everything that runs must be in it",
-            ));
+            )?,
+            Some(found) if !items.contains_key(&found) && leads_to_state(source, &found) => error(
+                "what trust leaves out",
+                "move the link's target to another folder, or remove the link",
+            )?,
+            Some(_) => {}
         }
     }
     Ok(())
+}
+
+fn leads_to_state(source: &Path, at: &Path) -> bool {
+    state::is_place(source, at)
+        || state::is_in_folder(source, at)
+        || state::is_in_python_cache(source, at)
+        || state::is_own_source(source, at)
 }
 
 /// Resolves a path from a folder of a snapshot; `None` if it leads out. A circle of links resolves to a path

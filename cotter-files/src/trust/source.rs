@@ -1,9 +1,9 @@
-//! The folders and files of a project that may declare something that runs: `.agents`, `.claude`, `.cotter`
-//! and `.mcp.json`.
+//! The folders and files of a project that may declare something that runs: `.agents`, `.claude` and its local
+//! settings, `.cotter` and `.mcp.json`.
 
 use std::path::{Path, PathBuf};
 
-use crate::trust::store::TrustState;
+use crate::trust::{state::LOCAL_SETTINGS, store::TrustState};
 use cotter::Workspace;
 
 /// The folder names of sources in a project, with the nearest one last.
@@ -20,6 +20,8 @@ pub enum SourceKind {
     Cotter,
     /// A Claude Code folder.
     Claude,
+    /// The local settings of a Claude Code folder, which belong to one person.
+    LocalSettings,
     /// A folder of skills and plugins for any agent.
     Agents,
     /// A file that declares MCP servers.
@@ -27,8 +29,8 @@ pub enum SourceKind {
 }
 
 /// The paths of all possible sources of a project, whether they exist or not: the folders `.agents`,
-/// `.claude` and `.cotter` from its root down to the working folder, then `.mcp.json`. `.agents` and
-/// `.claude` in the home folder are not sources, because they belong to the user.
+/// `.claude` with its local settings, and `.cotter` from its root down to the working folder, then
+/// `.mcp.json`. `.agents` and `.claude` in the home folder are not sources, because they belong to the user.
 pub fn possible_sources(workspace: &Workspace, home: Option<&Path>) -> Vec<PathBuf> {
     let project = workspace.project();
     let folders = workspace.cwd().ancestors().take_while(|folder| folder.starts_with(project));
@@ -38,7 +40,11 @@ pub fn possible_sources(workspace: &Workspace, home: Option<&Path>) -> Vec<PathB
     let mut sources = vec![];
     for folder in folders {
         let names = FOLDERS.iter().map(|(name, _)| folder.join(name));
-        sources.extend(names.filter(|source| !is_of_user(source, home.as_deref())));
+        for source in names.filter(|source| !is_of_user(source, home.as_deref())) {
+            let local = source.ends_with(".claude").then(|| source.join(LOCAL_SETTINGS));
+            sources.push(source);
+            sources.extend(local);
+        }
     }
     sources.push(project.join(".mcp.json"));
     sources
@@ -76,7 +82,7 @@ pub struct TrustSource {
 impl TrustSource {
     /// True if the source is a folder of extensions, not a single file.
     pub fn is_folder(&self) -> bool {
-        self.kind() != SourceKind::Servers
+        !matches!(self.kind(), SourceKind::Servers | SourceKind::LocalSettings)
     }
 
     /// True if the source has a format of Cotter, or the common format of `.mcp.json`.
@@ -93,6 +99,9 @@ impl TrustSource {
     /// The kind of this source.
     pub fn kind(&self) -> SourceKind {
         let name = self.source.file_name().unwrap_or_default();
+        if name == LOCAL_SETTINGS {
+            return SourceKind::LocalSettings;
+        }
         FOLDERS
             .iter()
             .find(|(known, _)| name == *known)

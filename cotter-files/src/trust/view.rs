@@ -21,6 +21,7 @@ pub fn view(snapshot: &Snapshot, declared: &[DeclaredCommand], state: &TrustStat
     push(&mut out, format_args!("trust   {}\n", describe_state(state)));
     push_commands(&mut out, snapshot, declared);
     push_files(&mut out, snapshot);
+    push_left_out(&mut out, snapshot);
     if let TrustState::Changed { difference, .. } = state {
         push_difference(&mut out, difference);
     }
@@ -129,6 +130,23 @@ fn quote_words(words: &[String]) -> String {
     });
     quoted.collect::<Vec<_>>().join(" ")
 }
+
+fn push_left_out(out: &mut String, snapshot: &Snapshot) {
+    let left_out = snapshot.left_out();
+    if left_out.is_empty() {
+        return;
+    }
+    out.push_str("\nleft out, because it changes while hooks run; nothing of it is loaded\n");
+    for path in left_out.iter().take(MAX_LEFT_OUT) {
+        push(out, format_args!("  {}\n", quote_name(&show_path(path))));
+    }
+    if left_out.len() > MAX_LEFT_OUT {
+        push(out, format_args!("  and {} more\n", left_out.len() - MAX_LEFT_OUT));
+    }
+}
+
+/// The maximum number of files that are listed as left out.
+const MAX_LEFT_OUT: usize = 20;
 
 fn push_files(out: &mut String, snapshot: &Snapshot) {
     push(out, format_args!("\nfiles ({})\n", snapshot.items().len()));

@@ -6,6 +6,7 @@
 mod command_hooks;
 mod extension_files;
 mod odd_files;
+mod state;
 mod trust;
 mod spaces;
 mod examples;

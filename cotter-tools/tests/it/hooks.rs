@@ -618,6 +618,7 @@ async fn s7_hook_gets_listed_variables_and_those_its_entry_names() {
         LC_ALL=C
         PATH=/usr/bin:/bin
         PYTHONDONTWRITEBYTECODE=1
+        PYTHONPYCACHEPREFIX=/dev/null
         TERM=dumb
         TMPDIR=PRIVATE
         TZ=UTC
