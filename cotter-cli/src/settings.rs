@@ -55,7 +55,9 @@ use crate::{
         operator_switches::{self, OperatorSwitches, WEBHOOKS},
     },
     settings::pending_load::PendingLoad,
-    trust::{SourceKind, TrustSource, TrustSources, replace_copy_paths},
+    trust::{
+        SourceKind, SourceSettings, TrustSource, TrustSources, read_own_format, replace_copy_paths,
+    },
 };
 
 /// The settings that apply, farthest first.
@@ -154,9 +156,7 @@ impl SettingsFile {
         owner: Owner,
         base: PathBuf,
     ) -> Result<Self, SettingsError> {
-        let settings = Settings::from_document(document, source)?;
-        let servers = document.root().object()?.get("mcpServers").map(Servers::read);
-        let servers = servers.transpose()?.unwrap_or_default();
+        let (settings, servers) = read_own_format(document, source)?;
         Ok(SettingsFile { settings, servers, ..SettingsFile::empty(path, owner, base) })
     }
 
@@ -167,28 +167,18 @@ impl SettingsFile {
         let Some((copy, grants)) = trusted_copy(found).filter(|_| found.has_cotter_format()) else {
             return Ok(None);
         };
-        let name = if found.is_folder() { "settings.json" } else { ".mcp.json" };
-        let path = if found.is_folder() { found.source.join(name) } else { found.source.clone() };
-        let bytes = match fs::read(copy.join(name)) {
-            Ok(bytes) => bytes,
-            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(cause) => {
-                let failure = CliError::new(format!("cannot read {}", path.display()));
-                return Err(failure.with_cause(cause));
-            }
+        let Some(SourceSettings { path, settings, servers }) = SourceSettings::read(found, copy)?
+        else {
+            return Ok(None);
         };
-        let document = Document::parse_bytes(&path.display().to_string(), &bytes)?;
         let owner = project_owner(&path, grants);
-        if found.is_folder() {
-            let mut read =
-                SettingsFile::read(&path, &document, SettingsOwner::Project, owner, copy.clone())?;
-            if !matches!(found.state, TrustState::Trusted { .. }) {
-                read.servers = Servers::default();
-            }
-            return Ok(Some(read));
-        }
-        let servers = Servers::from_document(&document)?;
-        Ok(Some(SettingsFile { servers, ..SettingsFile::empty(&path, owner, copy.clone()) }))
+        let is_current = matches!(found.state, TrustState::Trusted { .. });
+        let servers = if is_current { servers } else { Servers::default() };
+        Ok(Some(SettingsFile {
+            settings,
+            servers,
+            ..SettingsFile::empty(&path, owner, copy.clone())
+        }))
     }
 
     /// Loads the person's own `hooks/*.yaml`. `None` if there are none.

@@ -6,6 +6,7 @@
 pub(crate) mod style;
 pub(crate) mod table;
 pub(crate) mod screen;
+pub(crate) mod pager;
 pub(crate) mod spinner;
 
 use std::{
@@ -169,7 +170,9 @@ impl Terminal {
             loop {
                 match self.ask_until_valid("[s]how all, [y]es, [n]o: ", read).await? {
                     Some(None) => {
-                        self.show_then_wait(&format!("{}\n", text::show(&(more.text)()))).await?;
+                        let shown = format!("{}\n", text::show(&(more.text)()));
+                        let is_paged = pager::page(&shown, &self.tty);
+                        self.show_then_wait(if is_paged { "" } else { &shown }).await?;
                     }
                     decided => return Ok::<_, io::Error>(decided.flatten()),
                 }

@@ -1,35 +1,29 @@
 //! The sources in a project that run something, what each declares, and whether the person trusts it.
 
-pub(crate) mod declared;
+mod declared;
 
 use std::{
-    collections::BTreeSet,
     io,
     path::{Path, PathBuf},
 };
 
 use cotter::{Workspace, text};
 use cotter_files::{
-    command_hook::{
-        entry::{CommandHook, CommandLine},
-        hook_files::{HookFile, hooks_of},
-    },
-    document::{Document, Node, location::SettingsError},
     extensions::Diagnostic,
-    profile::{ActionKind, Profile, ProfileGrants},
-    settings::{Settings, SettingsOwner},
-    space::{self, Space},
     trust::{
-        declared::{DeclaredCommand, Invocation},
-        snapshot::{Hash, Snapshot, SnapshotItem},
+        KnownFile,
+        snapshot::{Hash, Snapshot},
         source,
-        state::LOCAL_SETTINGS,
         store::{Grants, TrustState, TrustStore},
         view::{texts, view},
     },
 };
 
 pub(crate) use cotter_files::trust::source::{SourceKind, TrustSource};
+
+pub(crate) use crate::trust::declared::{
+    SourceSettings, declared, declared_of_space, read_own_format,
+};
 
 use crate::{
     args::TrustArgs,
@@ -391,9 +385,18 @@ pub(crate) async fn confirm(
         false => "Trust it as it is, and let it run?",
         true => "Trust it as it is, let it run, and let its hooks rewrite calls and results?",
     };
-    let more = || format!("{}\n{question}", texts(snapshot));
+    let more = || format!("{}\n{question}", texts(snapshot, &KNOWN_FILES));
     terminal.confirm_or_show(&format!("{shown}\n{question}"), more).await
 }
+
+/// The schema of a project's settings, which `cotter init` writes beside them.
+pub(crate) const SETTINGS_SCHEMA: &str = include_str!("../../schemas/project-settings.schema.json");
+
+/// The files whose contents need not be shown.
+pub(crate) const KNOWN_FILES: [KnownFile; 1] = [KnownFile {
+    bytes: SETTINGS_SCHEMA.as_bytes(),
+    description: "the schema that `cotter schema project-settings` prints",
+}];
 
 /// Opens the terminal on which trust is asked for. Only a person can give trust.
 pub(crate) fn open_terminal(color: ColorChoice) -> Result<Terminal, CliError> {
@@ -423,222 +426,6 @@ pub(crate) fn replace_copy_paths(diagnostics: &mut [Diagnostic], copy: &Path, so
             diagnostic.path = source.join(within);
         }
     }
-}
-
-/// Returns the commands that a source declares. Fails if the source cannot be parsed: then no person could
-/// see what it would run.
-pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<DeclaredCommand>, CliError> {
-    check_links(snapshot)?;
-    if is_space(snapshot) {
-        return declared_of_space(snapshot);
-    }
-    if [".claude", LOCAL_SETTINGS, ".agents"].iter().any(|name| snapshot.source().ends_with(name)) {
-        return declared::declared_commands(snapshot);
-    }
-    let mut declared = vec![];
-    for name in ["settings.json", ".mcp.json"] {
-        let Some((_, bytes)) = snapshot.file(Path::new(name)) else { continue };
-        let path = match snapshot.source().ends_with(name) {
-            true => snapshot.source().to_owned(),
-            false => snapshot.source().join(name),
-        };
-        let document = Document::parse_bytes(&path.display().to_string(), bytes)?;
-        let object = document.root().object()?;
-        if name == "settings.json" {
-            // Settings that would stop every run are reported before they are trusted.
-            Settings::from_document(&document, SettingsOwner::Project)?;
-        }
-        if let Some(node) = object.get("hooks").filter(|_| name == "settings.json") {
-            declared_hooks(node, &mut declared)?;
-        }
-        if let Some(node) = object.get("mcpServers") {
-            declared_servers(node, &mut declared)?;
-        }
-    }
-    declared.extend(hooks_of(snapshot)?.files.into_iter().map(declared_file));
-    for (path, _) in snapshot.items() {
-        if let ["agents", name, "agent.json"] =
-            path.iter().filter_map(|part| part.to_str()).collect::<Vec<_>>()[..]
-        {
-            declared_profile(name, path, snapshot, &mut declared)?;
-        }
-    }
-    declared_spaces(snapshot, &mut declared)?;
-    Ok(declared)
-}
-
-/// Refuses a link in the place of a folder that declares something: its target could not be shown.
-fn check_links(snapshot: &Snapshot) -> Result<(), CliError> {
-    const DECLARE: [&str; 4] = ["hooks", "spaces", "plugins", "agents"];
-    let is_text = |path: &Path| {
-        path.extension().is_some_and(|end| end == "md" || end == "yaml" || end == "yml")
-    };
-    for (path, item) in snapshot.items() {
-        let top = path.iter().next().and_then(|name| name.to_str()).unwrap_or_default();
-        let declares = DECLARE.contains(&top) && !(top == "agents" && is_text(path));
-        if matches!(item, SnapshotItem::Link(_)) && declares && path.iter().count() <= 2 {
-            let shown = show_path(&snapshot.source().join(path));
-            return Err(CliError::new(format!(
-                "{shown} is a link, so its contents cannot be shown"
-            ))
-            .with_hint(
-                "replace the link with its target: everything that would run must be shown",
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// Adds the commands that a profile would start and the hosts that it would notify.
-fn declared_profile(
-    folder: &str,
-    path: &Path,
-    snapshot: &Snapshot,
-    declared: &mut Vec<DeclaredCommand>,
-) -> Result<(), CliError> {
-    let Some((_, bytes)) = snapshot.file(path) else { return Ok(()) };
-    let shown = snapshot.source().join(path).display().to_string();
-    let document = Document::parse_bytes(&shown, bytes)?;
-    let profile = Profile::from_document(&document, folder, ProfileGrants::for_inspection())?;
-    for action in profile.actions {
-        let what = format!("profile {}, {}", profile.name, action.name);
-        let command = match action.kind {
-            ActionKind::Command(CommandLine::Words(words)) => Invocation::Words(words),
-            ActionKind::Command(CommandLine::Shell(line)) => Invocation::Shell(line),
-            ActionKind::Webhook(url) => Invocation::Notified(url.text),
-            _ => continue,
-        };
-        let within = path.parent().unwrap_or(Path::new(""));
-        declared.push(DeclaredCommand::new(what, command).in_folder(within));
-    }
-    Ok(())
-}
-
-/// Returns the commands that a space declares.
-pub(crate) fn declared_of_space(snapshot: &Snapshot) -> Result<Vec<DeclaredCommand>, CliError> {
-    let (_, hooks) = Space::read_strict_parts(snapshot)?;
-    Ok(hooks.files.into_iter().map(declared_file).collect())
-}
-
-/// True if a source is one of the person's own spaces.
-fn is_space(snapshot: &Snapshot) -> bool {
-    snapshot.file(Path::new(space::MANIFEST)).is_some()
-        && paths::spaces().is_some_and(|own| {
-            let own = own.canonicalize().unwrap_or(own);
-            snapshot.source().parent() == Some(&own)
-        })
-}
-
-/// Adds the hooks of the spaces in a project's folder, with paths relative to that folder.
-fn declared_spaces(
-    snapshot: &Snapshot,
-    declared: &mut Vec<DeclaredCommand>,
-) -> Result<(), CliError> {
-    for name in snapshot.folders(Path::new("spaces")) {
-        let within = Path::new("spaces").join(&name);
-        let (manifest, hooks) = Space::read_strict_parts(&snapshot.below(&within))?;
-        for mut file in hooks.files {
-            if let CommandLine::Words(words) = &mut file.hook.command
-                && let Some(program) = words.first_mut()
-                && let Some(inner) = program.strip_prefix("./")
-            {
-                *program = format!("./{}/{inner}", within.display());
-            }
-            let DeclaredCommand { description, command, .. } = declared_file(file);
-            let description = format!("space {}: {description}", manifest.id);
-            declared.push(DeclaredCommand::new(description, command));
-        }
-    }
-    Ok(())
-}
-
-/// Returns the command of a hook in a file of its own.
-fn declared_file(HookFile { hook, enabled, .. }: HookFile) -> DeclaredCommand {
-    let CommandHook { name, point, command, .. } = hook;
-    let off = if enabled { "" } else { ", switched off" };
-    let command = match command {
-        CommandLine::Words(words) => Invocation::Words(words),
-        CommandLine::Shell(line) => Invocation::Shell(line),
-    };
-    DeclaredCommand::new(format!("hook {name} at {point}{off}"), command)
-}
-
-fn declared_hooks(
-    node: Node<'_>,
-    declared: &mut Vec<DeclaredCommand>,
-) -> Result<(), SettingsError> {
-    for (point, hooks) in node.object()?.members() {
-        for hook in hooks.list()? {
-            let hook = hook.object()?;
-            let Some(command) = hook.get("command") else { continue };
-            let name = hook.get("name").map(|name| name.string()).transpose()?;
-            let variables = hook.get("env").map(strings).transpose()?.unwrap_or_default();
-            let variables = match variables.as_slice() {
-                [] => String::new(),
-                variables => format!(", with variables {}", variables.join(", ")),
-            };
-            let what = format!("hook {} at {point}{variables}", name.unwrap_or("without a name"));
-            let command = match command.string() {
-                Ok(line) => Invocation::Shell(line.into()),
-                Err(_) => Invocation::Words(strings(command)?),
-            };
-            declared.push(DeclaredCommand::new(what, command));
-        }
-    }
-    Ok(())
-}
-
-pub(crate) fn declared_servers(
-    node: Node<'_>,
-    declared: &mut Vec<DeclaredCommand>,
-) -> Result<(), SettingsError> {
-    for (name, server) in node.object()?.members() {
-        let server = server.object()?;
-        let what = format!("MCP server {name}{}", describe_server(server.node())?);
-        let command = match (server.get("command"), server.get("url")) {
-            (Some(program), _) => {
-                let arguments = server.get("args").map(strings).transpose()?.unwrap_or_default();
-                let program = program.string()?.to_owned();
-                Invocation::Words([program].into_iter().chain(arguments).collect())
-            }
-            (None, Some(url)) => Invocation::Remote(url.string()?.into()),
-            (None, None) => return Err(server.node().error("a server needs `command` or `url`")),
-        };
-        let doubt = "it runs in the project, not in the trusted copy";
-        declared.push(DeclaredCommand::new(what, command).with_doubt(doubt));
-    }
-    Ok(())
-}
-
-/// Describes what a server gets: the person's variables that it names, variables that it sets, its folder,
-/// and local sockets.
-fn describe_server(node: Node<'_>) -> Result<String, SettingsError> {
-    let server = node.object()?;
-    let text = node.to_json().to_string();
-    let named = text.split("${").skip(1).filter_map(|after| after.split(['}', ':']).next());
-    let named = named.filter(|name| !name.is_empty());
-    let named: BTreeSet<_> = named.collect();
-    let env = server.get("env").map(|env| env.object()).transpose()?;
-    let sets: Vec<_> = env.iter().flat_map(|env| env.members()).map(|(name, _)| name).collect();
-    let mut description = String::new();
-    if !named.is_empty() {
-        description +=
-            &format!(", with variables {}", named.into_iter().collect::<Vec<_>>().join(", "));
-    }
-    if !sets.is_empty() {
-        description += &format!(", sets {}", sets.join(", "));
-    }
-    if let Some(cwd) = server.get("cwd") {
-        description += &format!(", in {}", cwd.string()?);
-    }
-    if server.get("localSockets").is_some_and(|node| node.bool().unwrap_or(true)) {
-        description += ", with access to local sockets";
-    }
-    Ok(description)
-}
-
-fn strings(node: Node<'_>) -> Result<Vec<String>, SettingsError> {
-    node.list()?.map(|word| word.string().map(str::to_owned)).collect()
 }
 
 #[cfg(test)]

@@ -83,6 +83,18 @@ pub struct LoadedFolder {
     shared: Arc<FolderShared>,
 }
 
+/// A command in the text of a skill or command. It runs when the text is used, like a call of the agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TextCommand {
+    /// The kind of the text's item.
+    pub kind: NameKind,
+    /// The name of the item.
+    pub name: SmolStr,
+    /// The command as it is written, with its placeholders.
+    pub line: String,
+}
+
 /// Reads the folders `skills`, `commands` and `agents` of a folder. A missing folder is empty.
 pub fn load(folder: &Path, loading: &LoadContext) -> LoadedFolder {
     let links = loading.links(folder);
@@ -150,6 +162,31 @@ impl LoadedFolder {
         for agent in &self.agents {
             unit.define_mention(Subagent::agent(agent.config.clone()));
         }
+    }
+
+    /// The commands `` !`command` `` in the texts of skills and commands, in order. A text that cannot be read
+    /// is a diagnostic: it is not used either.
+    pub fn text_commands(&self) -> (Vec<TextCommand>, Vec<Diagnostic>) {
+        let skills = self.skills.iter();
+        let skills = skills.map(|file| (NameKind::Skill, &file.name, &file.path, file.text()));
+        let commands = self.commands.iter();
+        let commands =
+            commands.map(|file| (NameKind::Command, &file.name, &file.path, file.text()));
+        let (mut found, mut diagnostics) = (vec![], vec![]);
+        for (kind, name, path, text) in skills.chain(commands) {
+            match text {
+                Err(why) => {
+                    let why = why.to_string();
+                    diagnostics.push(Diagnostic::new(path, None, Severity::Rejected, why));
+                }
+                Ok(text) => found.extend(template::commands(&text).map(|line| TextCommand {
+                    kind,
+                    name: name.clone(),
+                    line: line.to_owned(),
+                })),
+            }
+        }
+        (found, diagnostics)
     }
 
     /// The folders whose files belong to skills. Calls may read them even in a closed folder.

@@ -23,11 +23,12 @@ use std::{error::Error, fmt, io, path::Path};
 use cotter::text;
 
 pub use crate::trust::{
-    declared::{DeclaredCommand, Invocation, Pinning},
+    copies::ScratchCopy,
+    declared::{Declared, DeclaredCommand, Invocation, Pinning},
     diff::{ChangeKind, DiffLine, Difference, FileChange},
     snapshot::{Hash, MAX_BYTES, MAX_ITEMS, Snapshot, SnapshotItem},
     store::{Grants, TrustRecord, TrustState, TrustStore},
-    view::{texts, view},
+    view::{KnownFile, texts, view},
 };
 
 /// An error about a folder that cannot be trusted as it is, or about a store that cannot be used. It names

@@ -3,13 +3,12 @@
 
 use std::{fs, io, path::Path, process::ExitCode};
 
-use crate::commands::schema;
 use crate::{error::CliError, paths, terminal::screen::print_stdout, trust};
 
 /// The files: path, true if executable, contents.
 const STARTER: &[(&str, bool, &str)] = &[
     ("settings.json", false, include_str!("../../starter/settings.json")),
-    ("settings.schema.json", false, schema::PROJECT_SETTINGS),
+    ("settings.schema.json", false, trust::SETTINGS_SCHEMA),
     ("hooks/no-prod.sh", true, include_str!("../../starter/hooks/no-prod.sh")),
     (
         "skills/house-style/SKILL.md",

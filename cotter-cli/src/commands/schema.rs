@@ -4,16 +4,12 @@ use std::process::ExitCode;
 
 use cotter::text;
 
-use crate::{error::CliError, terminal::screen::print_stdout};
-
-/// The schema of a project's settings.
-pub(crate) const PROJECT_SETTINGS: &str =
-    include_str!("../../../schemas/project-settings.schema.json");
+use crate::{error::CliError, terminal::screen::print_stdout, trust};
 
 /// Every schema: its name, its subject and its text. `cargo xtask docs` writes them.
 const SCHEMAS: &[(&str, &str, &str)] = &[
     ("settings", "your own settings.json", include_str!("../../../schemas/settings.schema.json")),
-    ("project-settings", ".cotter/settings.json of a project", PROJECT_SETTINGS),
+    ("project-settings", ".cotter/settings.json of a project", trust::SETTINGS_SCHEMA),
     ("mcp", "a file of MCP servers, for --mcp", include_str!("../../../schemas/mcp.schema.json")),
     (
         "hook-input",

@@ -19,6 +19,7 @@ use crate::{
     error::CliError,
     paths, spaces,
     terminal::{
+        pager::page_stdout,
         screen::print_stdout,
         style::{ColorChoice, Style},
     },
@@ -48,13 +49,13 @@ fn print(path: Option<&Path>, with_texts: bool) -> Result<ExitCode, CliError> {
         };
         let mut shown = view(&snapshot, &trust::declared(&snapshot)?, &state);
         if with_texts {
-            shown += &format!("\n{}", texts(&snapshot));
+            shown += &format!("\n{}", texts(&snapshot, &trust::KNOWN_FILES));
         }
         views.push(shown);
     }
     match views.is_empty() {
         true => Ok(say_nothing_found()),
-        false => Ok(print_stdout(&views.join("\n"))),
+        false => Ok(page_stdout(&views.join("\n"))),
     }
 }
 

@@ -179,6 +179,9 @@ fn b3_trusted_python_and_shell_hooks_give_their_verdicts() {
               open    hook echo-d91856 at PostToolUse
                       runs echo ran >> ran.txt
                       open: it has shell syntax (`>`)
+              open    text of skill parcels
+                      runs touch ran.txt
+                      open: `touch` may run other code
 
             files (6)
                            39 bytes  agents/tracker.md
@@ -1448,9 +1451,12 @@ fn b3_s6_agent_plugin_of_the_project_is_shown_before_trust() {
           open    hook guard at PreToolUse of plugin depot
                   runs python3 ${CLAUDE_PLUGIN_ROOT}/scripts/guard.py
                   open: it has shell syntax (`$`)
-          open    MCP server hand, sets ODD, PLUGIN_ROOT, in [T]/project/.agents/plugins/depot
+          open    MCP server plugin_depot_hand, sets ODD, PLUGIN_ROOT, in [T]/project/.agents/plugins/depot
                   runs python3 [T]/project/.agents/plugins/depot/servers/fake.py [T]/hand/hand.json
                   open: `[T]/project/.agents/plugins/depot/servers/fake.py` is not a file of the folder
+
+        not used
+          plugins/depot/mcp.json:1: the server `old` cannot be used: servers of the older kind `sse` are not supported
 
     "#]]
     .assert_eq(&shown[..shown.find("files (").unwrap()]);
@@ -1506,10 +1512,12 @@ fn b3_s6_agent_plugin_of_the_project_is_shown_before_trust() {
     world.check(
         &["trust", "--print"],
         expect![[r#"
-        exit 1
-        --- stderr
-        error: [T]/project/.agents/plugins/depot/plugin.json:1: object is not closed
-    "#]],
+            exit 1
+            --- stderr
+            error: [T]/project/.agents/plugins/depot/plugin.json:1: object is not closed
+
+            hint: a gate may be in it, so nothing runs: fix it and trust it again, or run without the project's extensions: `--safe-mode`
+        "#]],
     );
 }
 

@@ -30,6 +30,7 @@ mod signals;
 mod explain;
 mod permissions;
 mod trust;
+mod trust_view;
 mod trusted_state;
 mod trusted_text;
 mod reload;

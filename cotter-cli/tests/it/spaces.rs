@@ -548,7 +548,7 @@ fn c14_s6_project_spaces_are_trusted_with_their_folder() {
                   runs cat >> "$COTTER_PROJECT_DIR/audit.log"; echo >> "$COTTER_PROJECT_DIR/audit.log"
                   open: it has shell syntax (`>`)
           pinned  space my-space: hook pre-write at tool.pre
-                  runs ./spaces/my-space/hooks/pre-write.sh
+                  runs ./hooks/pre-write.sh
 
         files (6)
                        56 bytes  spaces/my-space/agents/assistant.yaml

@@ -77,7 +77,7 @@ fn s6_trust_print_shows_all_contents_of_the_project_sources() {
             commands, pinned (all their code is below) or open (they run other code too)
               pinned  hook no-prod at tool.pre
                       runs ./hooks/check.sh
-              open    hook without a name at tool.pre
+              open    hook npm at tool.pre
                       runs npm run "lint all"
                       open: `npm` runs scripts of `package.json` and installed packages
 
@@ -100,8 +100,8 @@ fn s6_trust_print_shows_all_contents_of_the_project_sources() {
               open    MCP server also
                       runs bash .mcp.json
                       open: it runs in the project, not in the trusted copy
-              open    MCP server remote, with variables MYSECRET, REGION
-                      runs at https://example.com/${REGION:-eu}
+              open    MCP server remote, with variables MYSECRET
+                      runs at https://example.com/$%7BREGION:-eu%7D
                       open: the code at that address cannot be checked
 
             files (1)
@@ -149,7 +149,7 @@ fn s6_trusted_source_is_asked_about_again_after_a_change() {
             commands, pinned (all their code is below) or open (they run other code too)
               pinned  hook no-prod at tool.pre
                       runs ./hooks/check.sh
-              open    hook without a name at tool.pre
+              open    hook npm at tool.pre
                       runs npm run "lint all"
                       open: `npm` runs scripts of `package.json` and installed packages
 
@@ -234,7 +234,7 @@ fn s6_trusted_source_is_asked_about_again_after_a_change() {
             commands, pinned (all their code is below) or open (they run other code too)
               pinned  hook no-prod at tool.pre
                       runs ./hooks/check.sh
-              open    hook without a name at tool.pre
+              open    hook npm at tool.pre
                       runs npm run "lint all"
                       open: `npm` runs scripts of `package.json` and installed packages
 
@@ -278,7 +278,7 @@ fn s6_trusted_source_is_asked_about_again_after_a_change() {
             commands, pinned (all their code is below) or open (they run other code too)
               pinned  hook no-prod at tool.pre
                       runs ./hooks/check.sh
-              open    hook without a name at tool.pre
+              open    hook npm at tool.pre
                       runs npm run "lint all"
                       open: `npm` runs scripts of `package.json` and installed packages
 
@@ -315,7 +315,7 @@ fn s6_trusted_source_is_asked_about_again_after_a_change() {
             commands, pinned (all their code is below) or open (they run other code too)
               pinned  hook no-prod at tool.pre
                       runs ./hooks/check.sh
-              open    hook without a name at tool.pre
+              open    hook npm at tool.pre
                       runs npm run "lint all"
                       open: `npm` runs scripts of `package.json` and installed packages
 
@@ -481,7 +481,7 @@ fn s8_trust_flag_without_a_hash_asks_before_the_run() {
             commands, pinned (all their code is below) or open (they run other code too)
               pinned  hook no-prod at tool.pre
                       runs ./hooks/check.sh
-              open    hook without a name at tool.pre
+              open    hook npm at tool.pre
                       runs npm run "lint all"
                       open: `npm` runs scripts of `package.json` and installed packages
 
@@ -512,7 +512,7 @@ fn s8_trust_flag_without_a_hash_asks_before_the_run() {
             commands, pinned (all their code is below) or open (they run other code too)
               pinned  hook no-prod at tool.pre
                       runs ./hooks/check.sh
-              open    hook without a name at tool.pre
+              open    hook npm at tool.pre
                       runs npm run "lint all"
                       open: `npm` runs scripts of `package.json` and installed packages
 
@@ -734,7 +734,7 @@ fn s6_untrust_works_for_a_deleted_folder() {
             commands, pinned (all their code is below) or open (they run other code too)
               pinned  hook no-prod at tool.pre
                       runs ./hooks/check.sh
-              open    hook without a name at tool.pre
+              open    hook npm at tool.pre
                       runs npm run "lint all"
                       open: `npm` runs scripts of `package.json` and installed packages
 
@@ -869,7 +869,7 @@ fn s6_s29_all_file_contents_can_be_shown_before_trust() {
         commands, pinned (all their code is below) or open (they run other code too)
           pinned  hook no-prod at tool.pre
                   runs ./hooks/check.sh
-          open    hook without a name at tool.pre
+          open    hook npm at tool.pre
                   runs npm run "lint all"
                   open: `npm` runs scripts of `package.json` and installed packages
 
@@ -921,7 +921,7 @@ fn s6_s29_all_file_contents_can_be_shown_before_trust() {
             commands, pinned (all their code is below) or open (they run other code too)
               pinned  hook no-prod at tool.pre
                       runs ./hooks/check.sh
-              open    hook without a name at tool.pre
+              open    hook npm at tool.pre
                       runs npm run "lint all"
                       open: `npm` runs scripts of `package.json` and installed packages
 
@@ -976,7 +976,7 @@ fn s6_s29_all_file_contents_can_be_shown_before_trust() {
             commands, pinned (all their code is below) or open (they run other code too)
               pinned  hook no-prod at tool.pre
                       runs ./hooks/check.sh
-              open    hook without a name at tool.pre
+              open    hook npm at tool.pre
                       runs npm run "lint all"
                       open: `npm` runs scripts of `package.json` and installed packages
 

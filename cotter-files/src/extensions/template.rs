@@ -101,6 +101,14 @@ pub(crate) fn fill<'a>(
     pieces
 }
 
+/// The commands of a text as they are written: those that [`fill`] returns.
+pub(crate) fn commands(text: &str) -> impl Iterator<Item = &str> {
+    tokens(text, CommandExpansion::Run).into_iter().filter_map(|token| match token {
+        TemplateToken::Command(written) => Some(written),
+        _ => None,
+    })
+}
+
 /// A token of a text as it is written.
 enum TemplateToken<'a> {
     Text(&'a str),

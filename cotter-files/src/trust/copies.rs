@@ -56,7 +56,7 @@ impl TrustedCopies {
     fn make(&self, snapshot: &Snapshot, path: &Path) -> io::Result<()> {
         private_folder(&self.0)?;
         let [new, old] = TEMPORARY_NAMES.map(|name| self.0.join(name));
-        write(snapshot, &new)?;
+        write(snapshot, &new, Durability::Synced)?;
         if path.symlink_metadata().is_ok() {
             fs::rename(path, &old)?;
         }
@@ -86,6 +86,56 @@ impl TrustedCopies {
     }
 }
 
+/// A copy of a snapshot in a private folder, for looking at it with the readers of a run. Dropping it removes
+/// it.
+pub struct ScratchCopy {
+    root: PathBuf,
+    folder: PathBuf,
+}
+
+impl ScratchCopy {
+    /// Writes the copy below a folder, such as the one for temp files.
+    pub fn new(snapshot: &Snapshot, below: &Path) -> Result<Self, TrustError> {
+        let failed = |cause| TrustError::io("write a copy below", below, cause);
+        let new_folder = |number: u32| {
+            let root = below.join(format!("cotter-view-{}-{number}", std::process::id()));
+            DirBuilder::new().mode(0o700).create(&root).map(|()| root)
+        };
+        let is_taken = |made: &io::Result<PathBuf>| {
+            made.as_ref().is_err_and(|cause| cause.kind() == io::ErrorKind::AlreadyExists)
+        };
+        let mut made = (0..MAX_SCRATCH_COPIES).map(new_folder).skip_while(is_taken);
+        let root = made.next().unwrap_or_else(|| Err(io::ErrorKind::AlreadyExists.into()));
+        let root = root.map_err(failed)?;
+        // The readers know a copy by its name, which is its hash.
+        let copy = ScratchCopy { folder: root.join(snapshot.hash().to_string()), root };
+        write(snapshot, &copy.folder, Durability::Scratch).map_err(failed)?;
+        Ok(copy)
+    }
+
+    /// The folder with the contents.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+impl Drop for ScratchCopy {
+    fn drop(&mut self) {
+        // What cannot be removed stays in the folder of temp files.
+        let _ = remove(&self.root);
+    }
+}
+
+/// The maximum number of scratch copies of one process at a time.
+const MAX_SCRATCH_COPIES: u32 = 1000;
+
+/// Whether a copy must survive a crash of the machine.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Durability {
+    Synced,
+    Scratch,
+}
+
 /// Creates a folder that only its owner can access, and its missing parents.
 pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
@@ -95,8 +145,8 @@ pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Writes a snapshot into a new folder, syncs it to disk, and makes it read-only.
-fn write(snapshot: &Snapshot, root: &Path) -> io::Result<()> {
+/// Writes a snapshot into a new folder, and makes it read-only.
+fn write(snapshot: &Snapshot, root: &Path, durability: Durability) -> io::Result<()> {
     private_folder(root)?;
     let mut folders = vec![root.to_owned()];
     for (path, item) in snapshot.items() {
@@ -108,7 +158,9 @@ fn write(snapshot: &Snapshot, root: &Path) -> io::Result<()> {
             folders.extend(new.map(Path::to_owned));
         }
         match item {
-            SnapshotItem::File { executable, bytes } => write_file(&at, *executable, bytes)?,
+            SnapshotItem::File { executable, bytes } => {
+                write_file(&at, *executable, bytes, durability)?
+            }
             SnapshotItem::Link(target) => symlink(target, &at)?,
         }
     }
@@ -116,17 +168,27 @@ fn write(snapshot: &Snapshot, root: &Path) -> io::Result<()> {
     folders.sort_unstable();
     for folder in folders.iter().rev() {
         fs::set_permissions(folder, Permissions::from_mode(0o500))?;
-        sync_folder(folder)?;
+        if durability == Durability::Synced {
+            sync_folder(folder)?;
+        }
     }
     Ok(())
 }
 
-fn write_file(path: &Path, executable: bool, bytes: &[u8]) -> io::Result<()> {
+fn write_file(
+    path: &Path,
+    executable: bool,
+    bytes: &[u8],
+    durability: Durability,
+) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(bytes)?;
     let mode = if executable { 0o500 } else { 0o400 };
     file.set_permissions(Permissions::from_mode(mode))?;
-    file.sync_all()
+    match durability {
+        Durability::Synced => file.sync_all(),
+        Durability::Scratch => Ok(()),
+    }
 }
 
 /// Removes a read-only copy. A missing copy is not an error.

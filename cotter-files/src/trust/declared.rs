@@ -4,7 +4,19 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use crate::trust::{snapshot::Snapshot, state};
+use crate::{
+    folder::diagnostic::Diagnostic,
+    trust::{snapshot::Snapshot, state},
+};
+
+/// Everything that a source would run, and what of it would not be used.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Declared {
+    /// The commands, in the order of the source.
+    pub commands: Vec<DeclaredCommand>,
+    /// The parts that are not used, each with the reason.
+    pub refused: Vec<Diagnostic>,
+}
 
 /// A command that a source declares.
 #[derive(Clone, Debug, PartialEq, Eq)]

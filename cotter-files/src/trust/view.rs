@@ -3,29 +3,41 @@
 
 use std::fmt::Write;
 
-use crate::trust::{
-    declared::{DeclaredCommand, Invocation, Pinning},
-    diff::{ChangeKind, DiffLine, Difference, FileChange},
-    show_path,
-    snapshot::{Snapshot, SnapshotItem},
-    store::{Grants, TrustState},
+use crate::{
+    folder::diagnostic::Diagnostic,
+    trust::{
+        declared::{Declared, DeclaredCommand, Invocation, Pinning},
+        diff::{ChangeKind, DiffLine, Difference, FileChange},
+        show_path,
+        snapshot::{Snapshot, SnapshotItem},
+        store::{Grants, TrustState},
+    },
 };
 use cotter::text;
 
-/// Formats a snapshot as text: source, hash, trust, each command and whether its code is pinned, each file,
-/// and the changes since it was trusted.
-pub fn view(snapshot: &Snapshot, declared: &[DeclaredCommand], state: &TrustState) -> String {
+/// Formats a snapshot as text: source, hash, trust, each command and whether its code is pinned, what would
+/// not be used, each file, and the changes since it was trusted.
+pub fn view(snapshot: &Snapshot, declared: &Declared, state: &TrustState) -> String {
     let mut out = String::new();
     push(&mut out, format_args!("source  {}\n", show_path(snapshot.source())));
     push(&mut out, format_args!("hash    {}\n", snapshot.hash()));
     push(&mut out, format_args!("trust   {}\n", describe_state(state)));
-    push_commands(&mut out, snapshot, declared);
+    push_commands(&mut out, snapshot, &declared.commands);
+    push_refused(&mut out, snapshot, &declared.refused);
     push_files(&mut out, snapshot);
     push_left_out(&mut out, snapshot);
     if let TrustState::Changed { difference, .. } = state {
         push_difference(&mut out, difference);
     }
     out
+}
+
+/// A file that everybody knows: its contents are described instead of shown.
+pub struct KnownFile {
+    /// The contents.
+    pub bytes: &'static [u8],
+    /// The description: `the schema of the settings`.
+    pub description: &'static str,
 }
 
 /// The maximum number of bytes shown of a file that is not text.
@@ -36,8 +48,9 @@ const MAX_BINARY_BYTES: usize = 16 * 1024;
 const TEXT_PROBE_BYTES: usize = 4096;
 
 /// Formats every file of a snapshot under its name. A file that is not text is cut, and a line below says how
-/// many bytes are left out. Lines of a file have a prefix, so they cannot imitate lines of this text.
-pub fn texts(snapshot: &Snapshot) -> String {
+/// many bytes are left out. Lines of a file have a prefix, so they cannot imitate lines of this text. A
+/// file with exactly the contents of a known file is described in one line.
+pub fn texts(snapshot: &Snapshot, known: &[KnownFile]) -> String {
     let mut out = String::new();
     for (path, item) in snapshot.items() {
         let name = quote_name(&show_path(path));
@@ -45,7 +58,10 @@ pub fn texts(snapshot: &Snapshot) -> String {
             SnapshotItem::File { executable, bytes } => {
                 let mark = if *executable { ", executable" } else { "" };
                 push(&mut out, format_args!("file {name} ({} bytes{mark})\n", bytes.len()));
-                push_text(&mut out, bytes);
+                match known.iter().find(|known| known.bytes == bytes) {
+                    Some(known) => push(&mut out, format_args!("  ({})\n", known.description)),
+                    None => push_text(&mut out, bytes),
+                }
             }
             SnapshotItem::Link(target) => {
                 let target = text::show_bytes(target.as_encoded_bytes());
@@ -129,6 +145,18 @@ fn quote_words(words: &[String]) -> String {
         false => text::show_line(&format!("{word:?}")).into_owned(),
     });
     quoted.collect::<Vec<_>>().join(" ")
+}
+
+fn push_refused(out: &mut String, snapshot: &Snapshot, refused: &[Diagnostic]) {
+    if !refused.is_empty() {
+        out.push_str("\nnot used\n");
+    }
+    for diagnostic in refused {
+        let inside = diagnostic.path.strip_prefix(snapshot.source()).unwrap_or(&diagnostic.path);
+        let line = diagnostic.line.map(|line| format!(":{line}")).unwrap_or_default();
+        let why = text::show_line(&diagnostic.message);
+        push(out, format_args!("  {}{line}: {why}\n", quote_name(&show_path(inside))));
+    }
 }
 
 fn push_left_out(out: &mut String, snapshot: &Snapshot) {

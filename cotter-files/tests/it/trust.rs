@@ -18,7 +18,7 @@ use std::{
 };
 
 use cotter_files::trust::{
-    TrustError,
+    Declared, TrustError,
     declared::{DeclaredCommand, Invocation, Pinning},
     snapshot::{Snapshot, SnapshotItem},
     store::{Grants, TrustState, TrustStore},
@@ -799,7 +799,8 @@ fn s29_trust_view_shows_all_files_and_escapes_hidden_characters() {
     ];
     let show = |world: &World, declared: &[DeclaredCommand]| {
         let snapshot = world.take();
-        let shown = view(&snapshot, declared, &world.store().state(&snapshot));
+        let declared = Declared { commands: declared.to_vec(), refused: vec![] };
+        let shown = view(&snapshot, &declared, &world.store().state(&snapshot));
         world.plain(&shown)
     };
     expect![[r#"

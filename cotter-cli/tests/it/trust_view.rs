@@ -1,0 +1,321 @@
+//! `cotter trust` shows what a run would use, read by the same readers.
+
+use std::{collections::BTreeSet, fs, path::PathBuf};
+
+use cotter_test::Dice;
+use expect_test::{Expect, expect};
+use serde_json::Value;
+
+use crate::{
+    support::{World, wait_until},
+    terminal::Screen,
+};
+
+fn world() -> World {
+    let world =
+        World::new().with_env("NO_COLOR", "1").with_env("PATH", PathBuf::from("/usr/bin:/bin"));
+    world.settings(r#"{"sandbox": "off", "permissions": {"level": "permissive"}}"#);
+    world
+}
+
+/// The part of the view about what would run and what is not used.
+fn check(world: &World, source: &str, expected: Expect) {
+    let shown = world.shown(&world.output(&["trust", "--print", source]));
+    let from = shown.find("\ncommands").or_else(|| shown.find("\nno commands"));
+    let part = &shown[from.map_or(0, |from| from + 1)..];
+    expected.assert_eq(part.split("\nfiles (").next().unwrap());
+}
+
+#[test]
+fn s6_commands_in_texts_are_shown_for_every_kind_of_folder() {
+    let world = world();
+    let text =
+        "---\ndescription: x\n---\nSee !`id` and !`git log $1`, not `!x`.\n```\n!`no`\n```\n";
+    for folder in [".cotter", ".claude", ".agents", ".cotter/spaces/s", ".agents/plugins/p"] {
+        world.write(&format!("project/{folder}/commands/x.md"), text);
+        world.write(&format!("project/{folder}/skills/y/SKILL.md"), text);
+    }
+    world.write("project/.cotter/commands/broken.md", "---\ndescription: [\n---\n!`id`\n");
+    world.write(
+        "project/.cotter/spaces/s/manifest.json",
+        r#"{"id": "s", "name": "S", "version": "1"}"#,
+    );
+    world.write("project/.agents/plugins/p/plugin.json", r#"{"name": "p"}"#);
+    check(
+        &world,
+        ".cotter",
+        expect![[r#"
+        commands, pinned (all their code is below) or open (they run other code too)
+          open    text of skill y
+                  runs id
+                  open: `id` may run other code
+          open    text of skill y
+                  runs git log $1
+                  open: it has shell syntax (`$`)
+          open    text of command broken
+                  runs id
+                  open: `id` may run other code
+          open    text of command x
+                  runs id
+                  open: `id` may run other code
+          open    text of command x
+                  runs git log $1
+                  open: it has shell syntax (`$`)
+          open    text of skill y of space s
+                  runs id
+                  open: `id` may run other code
+          open    text of skill y of space s
+                  runs git log $1
+                  open: it has shell syntax (`$`)
+          open    text of command x of space s
+                  runs id
+                  open: `id` may run other code
+          open    text of command x of space s
+                  runs git log $1
+                  open: it has shell syntax (`$`)
+    "#]],
+    );
+    check(
+        &world,
+        ".claude",
+        expect![[r#"
+        commands, pinned (all their code is below) or open (they run other code too)
+          open    text of skill y
+                  runs id
+                  open: `id` may run other code
+          open    text of skill y
+                  runs git log $1
+                  open: it has shell syntax (`$`)
+          open    text of command x
+                  runs id
+                  open: `id` may run other code
+          open    text of command x
+                  runs git log $1
+                  open: it has shell syntax (`$`)
+    "#]],
+    );
+    check(
+        &world,
+        ".agents",
+        expect![[r#"
+        commands, pinned (all their code is below) or open (they run other code too)
+          open    text of skill p-y of plugin p
+                  runs id
+                  open: `id` may run other code
+          open    text of skill p-y of plugin p
+                  runs git log $1
+                  open: it has shell syntax (`$`)
+          open    text of command p:x of plugin p
+                  runs id
+                  open: `id` may run other code
+          open    text of command p:x of plugin p
+                  runs git log $1
+                  open: it has shell syntax (`$`)
+          open    text of skill y
+                  runs id
+                  open: `id` may run other code
+          open    text of skill y
+                  runs git log $1
+                  open: it has shell syntax (`$`)
+          open    text of command x
+                  runs id
+                  open: `id` may run other code
+          open    text of command x
+                  runs git log $1
+                  open: it has shell syntax (`$`)
+    "#]],
+    );
+}
+
+#[test]
+fn s6_hooks_and_servers_are_shown_as_they_are_read() {
+    let world = world();
+    world.write(
+        "project/.cotter/settings.json",
+        r#"{"hooks": {"tool.pre": [
+          {"command": "./a.sh", "env": ["TOKEN"]},
+          {"name": "b", "command": ["python3", "hooks/b.py"], "tools": ["bash"]}]},
+        "mcpServers": {"one": {"command": "./one", "args": ["${KEY:-x}"], "env": {"A": "${B}"}}}}"#,
+    );
+    world.write("project/.cotter/hooks/b.py", "");
+    world.write(
+        "project/.cotter/hooks/c.yaml",
+        "id: c\nphase: pre\ncommand: ./c.sh\nenabled: false\n",
+    );
+    world.write_executable("project/.cotter/c.sh", "#!/bin/sh\n");
+    world.write("project/.cotter/logs/x.log", "x");
+    check(
+        &world,
+        ".cotter",
+        expect![[r#"
+        commands, pinned (all their code is below) or open (they run other code too)
+          open    hook a at tool.pre, with variables TOKEN
+                  runs ./a.sh
+                  open: `./a.sh` is not a file of the folder
+          pinned  hook b at tool.pre
+                  runs python3 hooks/b.py
+          open    MCP server one, with variables B, KEY, sets A
+                  runs ./one "${KEY:-x}"
+                  open: `./one` is not a file of the folder
+          pinned  hook c at tool.pre, switched off
+                  runs ./c.sh
+    "#]],
+    );
+    // What a run refuses is refused here.
+    world.write(
+        "project/.cotter/settings.json",
+        r#"{"hooks": {"tool.pre": [{"commmand": "./a.sh"}]}}"#,
+    );
+    check(
+        &world,
+        ".cotter",
+        expect![[r#"
+        exit 1
+        --- stderr
+        error: [T]/project/.cotter/settings.json:1:26: $.hooks["tool.pre"][0].commmand: unknown key `commmand`
+
+        hint: did you mean `command`?
+    "#]],
+    );
+}
+
+/// Text of a command file, with lines that a run would execute and lines that it would not.
+fn command_text(dice: &mut Dice, number: u64) -> String {
+    let mut text = String::from("---\ndescription: x\n---\n");
+    for line in 0..dice.below(4) {
+        let command = format!("touch ran-{number}-{line}");
+        text += &match dice.below(7) {
+            0 => format!("!`{command}`\n"),
+            1 => format!("see !`{command}` there\n"),
+            2 => format!("```\n!`{command}`\n```\n"),
+            3 => format!("x!`{command}`\n"),
+            4 => format!("~~~ a\n!`{command}`\n~~\n!`{command}`\n~~~\n"),
+            5 => format!("`!`{command}``\n"),
+            _ => format!("- !`{command}` !`{command}-b`\n"),
+        };
+    }
+    text
+}
+
+fn settings_text(dice: &mut Dice) -> String {
+    let points = ["tool.pre", "tool.post", "user.prompt.submit", "turn.end"];
+    let mut hooks = vec![];
+    for point in points.iter().take(1 + dice.below(4) as usize) {
+        let entries = (0..dice.below(3)).map(|number| match dice.below(4) {
+            0 => format!(r#"{{"name": "n{number}-{point}", "command": "./{number}.sh {point}"}}"#),
+            1 => format!(r#"{{"command": ["echo", "{number}", "{point}"]}}"#),
+            2 => format!(r#"{{"command": "x{number} {point}", "env": ["E"]}}"#),
+            _ => format!(r#"{{"name": "m{number}-{point}", "command": "y", "timeoutMs": 10}}"#),
+        });
+        hooks.push(format!("\"{point}\": [{}]", entries.collect::<Vec<_>>().join(", ")));
+    }
+    format!("{{\"hooks\": {{{}}}}}", hooks.join(", "))
+}
+
+/// The text with one change: a part is removed, doubled or replaced.
+fn mutated(dice: &mut Dice, text: &str) -> String {
+    let chars: Vec<char> = text.chars().collect();
+    let at = dice.below(chars.len() as u64) as usize;
+    let to = (at + 1 + dice.below(6) as usize).min(chars.len());
+    let middle: String = match dice.below(4) {
+        0 => String::new(),
+        1 => chars[at..to].iter().chain(&chars[at..to]).collect(),
+        2 => ["\"", "}", "`", "!", "\n", "//", "null"][dice.below(7) as usize].into(),
+        _ => return text.into(),
+    };
+    chars[..at].iter().collect::<String>() + &middle + &chars[to..].iter().collect::<String>()
+}
+
+/// The names of the hooks that a run would ask; `None` if it does not start.
+fn loaded_hooks(world: &World) -> Option<Vec<String>> {
+    let output = world.output(&["hooks", "list", "--json"]);
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let rows = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let of_project = rows.filter(|row| row["origin"] == "project");
+    let mut names: Vec<_> =
+        of_project.map(|row| row["name"].as_str().unwrap().to_owned()).collect();
+    names.sort();
+    output.status.success().then_some(names)
+}
+
+/// The files that the project's commands make when each is used once.
+fn files_made(world: &World) -> BTreeSet<String> {
+    let list = world.output(&["commands", "list", "--json"]);
+    let script = world.script(r#"{"text": "done"}"#);
+    for line in String::from_utf8(list.stdout).unwrap().lines() {
+        let row: Value = serde_json::from_str(line).unwrap();
+        if row["origin"] == "project" {
+            let prompt = format!("/{}", row["name"].as_str().unwrap());
+            // A gate of the project may refuse the commands, which is not asked here.
+            let mut run = world.command(&["-p", "--script", &script, &prompt]);
+            run.env("COTTER_DISABLE_HOOKS", "force").output().unwrap();
+        }
+    }
+    let files = fs::read_dir(world.path("project")).unwrap().flatten();
+    let names = files.filter_map(|file| file.file_name().into_string().ok());
+    names.filter(|name| name.starts_with("ran-")).collect()
+}
+
+/// Whatever a run would ask or execute is in the view, and nothing else is. What a run refuses, the view
+/// refuses.
+#[test]
+fn s6_view_lists_exactly_what_a_run_uses() {
+    let mut refused = 0;
+    for seed in 0..24 {
+        let mut dice = Dice::new(seed);
+        let world = world();
+        let settings = settings_text(&mut dice);
+        world.write("project/.cotter/settings.json", mutated(&mut dice, &settings));
+        for number in 0..2 {
+            let text = command_text(&mut dice, number);
+            let text = mutated(&mut dice, &text);
+            world.write(&format!("project/.cotter/commands/c{number}.md"), text);
+        }
+        let printed = world.output(&["trust", "--print"]);
+        let shown = String::from_utf8(printed.stdout).unwrap();
+        world.trust_now(&["project/.cotter"]);
+        let hooks = loaded_hooks(&world);
+        assert_eq!(printed.status.success(), hooks.is_some(), "seed {seed}: {shown}");
+        let Some(hooks) = hooks else {
+            refused += 1;
+            continue;
+        };
+        let lines = || shown.lines().map(str::trim_start);
+        let names = lines().filter_map(|line| {
+            let rest = line.strip_prefix("pinned").or_else(|| line.strip_prefix("open"))?;
+            Some(rest.trim().strip_prefix("hook ")?.split(" at ").next()?.to_owned())
+        });
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        assert_eq!(names, hooks, "seed {seed}: {shown}");
+        let listed = lines().filter_map(|line| line.strip_prefix("runs touch "));
+        let listed: BTreeSet<_> = listed.map(str::to_owned).collect();
+        assert_eq!(listed, files_made(&world), "seed {seed}: {shown}");
+    }
+    assert!(refused > 0, "some cases are refused");
+}
+
+/// The schema that `init` wrote is told in one line, and a long text goes through the pager.
+#[test]
+fn s6_show_all_leaves_out_the_schema_and_uses_the_pager() {
+    let world = world().with_env("PAGER", "cat > shown.txt; echo paged");
+    world.output(&["init"]);
+    let mut screen = Screen::new(&world, &["trust"]);
+    let asked = |screen: &Screen, times: usize| {
+        wait_until(|| screen.text().matches("[y]es, [n]o: ").count() == times, "the question");
+    };
+    asked(&screen, 1);
+    screen.type_keys("s\n");
+    asked(&screen, 2);
+    screen.type_keys("n\n");
+    let seen = screen.end(&world);
+    assert!(seen.contains("paged"), "{seen}");
+    let shown = fs::read_to_string(world.path("project/shown.txt")).unwrap();
+    assert!(shown.contains("skills/house-style/SKILL.md"), "{shown}");
+    assert!(shown.contains("(the schema that `cotter schema project-settings` prints)"), "{shown}");
+    assert!(shown.lines().count() < 200, "{}", shown.lines().count());
+    // Without a terminal there is no pager. A changed schema is shown.
+    world.write("project/.cotter/settings.schema.json", "{\"own\": 1}");
+    let shown = world.shown(&world.output(&["trust", "--show"]));
+    assert!(shown.contains("| {\"own\": 1}") && !shown.contains("paged"), "{shown}");
+}
