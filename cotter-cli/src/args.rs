@@ -213,6 +213,8 @@ pub(crate) enum HooksVerb {
     },
     /// Run the hooks of a point in a dry run
     Test(Box<HooksTestArgs>),
+    /// Run the hooks of a point as you write them, again after each change
+    Dev(Box<HooksTestArgs>),
     /// Show each hook that ran: match, verdict, time, standard error
     Log(HooksLogArgs),
     /// Check hook files and list their errors
@@ -236,11 +238,16 @@ pub(crate) struct HooksTestArgs {
     /// Use this prompt (user.prompt.submit)
     #[arg(long, value_name = "TEXT")]
     pub(crate) prompt: Option<String>,
+    /// Run the hooks of this folder as they are on disk, after one yes per folder and terminal
+    #[arg(long, conflicts_with_all = ["given", "safe_mode"])]
+    pub(crate) here: bool,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) setup_args: SetupArgs,
+    #[command(flatten)]
+    pub(crate) trust: TrustArgs,
 }
 
 /// The arguments of `hooks log`.

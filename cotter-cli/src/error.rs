@@ -42,6 +42,11 @@ impl CliError {
         CliError { code: 3, ..CliError::new(message) }
     }
 
+    /// True if the error is about something that is not permitted.
+    pub(crate) fn is_refusal(&self) -> bool {
+        self.code == 3
+    }
+
     /// Creates an error for a command that the person stopped: exit code 130.
     pub(crate) fn aborted(message: impl Into<String>) -> Self {
         CliError { code: 130, ..CliError::new(message) }

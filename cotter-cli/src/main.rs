@@ -81,6 +81,7 @@ fn run_command(command: Command, color: ColorChoice) -> Result<ExitCode, CliErro
             HooksVerb::List { json, setup_args } => hooks::list(json, &setup_args, color),
             HooksVerb::Log(args) => hooks::log::log(&args, color),
             HooksVerb::Test(args) => hooks::test::test(&args, color),
+            HooksVerb::Dev(args) => hooks::test::dev(&args, color),
             HooksVerb::Check(args) => check(FileKind::Hooks, args),
         },
         Command::Commands(CommandsVerb::List(args)) => {

@@ -161,6 +161,12 @@ pub(crate) fn trust() -> Option<PathBuf> {
     Some(xdg_folder("XDG_DATA_HOME", ".local/share")?.join("cotter/trust"))
 }
 
+/// Returns the folder of the yeses that a person gave to the working copy of a folder, each for one terminal.
+/// `None` without a home folder.
+pub(crate) fn working_copies() -> Option<PathBuf> {
+    Some(xdg_folder("XDG_DATA_HOME", ".local/share")?.join("cotter/runtime/here"))
+}
+
 /// Returns the nearest folder upward with `.git`. Without one: the nearest with `.cotter`, then the nearest
 /// with a trusted `.cotter` that is gone, then the folder itself. So a `.cotter` further down in a repository
 /// does not hide the one at its root, which may have gates.

@@ -118,7 +118,18 @@ pub(crate) fn build_preview_with_files(
     workspace: Workspace,
     setup_args: &SetupArgs,
 ) -> Result<(Agent, SettingsFiles), CliError> {
-    let AgentPreview { agent, files, messages, reports } = preview_agent(workspace, setup_args)?;
+    let trust_sources = trust_sources_for(&workspace, setup_args);
+    build_preview_trusting(workspace, setup_args, &trust_sources)
+}
+
+/// Builds the agent of a folder with these sources, and also returns the settings in force.
+pub(crate) fn build_preview_trusting(
+    workspace: Workspace,
+    setup_args: &SetupArgs,
+    trust_sources: &TrustSources,
+) -> Result<(Agent, SettingsFiles), CliError> {
+    let AgentPreview { agent, files, messages, reports } =
+        preview_agent_trusting(workspace, setup_args, trust_sources)?;
     let files = files.check_plugins()?;
     messages.iter().chain(&file_report::summary_lines(&reports)).for_each(warn);
     Ok((agent, files))
@@ -144,17 +155,22 @@ pub(crate) fn preview_agent(
     setup_args: &SetupArgs,
 ) -> Result<AgentPreview, CliError> {
     let trust_sources = trust_sources_for(&workspace, setup_args);
+    preview_agent_trusting(workspace, setup_args, &trust_sources)
+}
+
+fn preview_agent_trusting(
+    workspace: Workspace,
+    setup_args: &SetupArgs,
+    trust_sources: &TrustSources,
+) -> Result<AgentPreview, CliError> {
     let spaces = Spaces::new(&workspace, setup_args, &[]);
-    let files = SettingsFiles::load_for_preview(
-        setup_args.settings.as_deref(),
-        &workspace,
-        &trust_sources,
-    )?;
-    let selected = SelectedAgent::named(setup_args, &workspace, &trust_sources)?;
+    let files =
+        SettingsFiles::load_for_preview(setup_args.settings.as_deref(), &workspace, trust_sources)?;
+    let selected = SelectedAgent::named(setup_args, &workspace, trust_sources)?;
     let setup = AgentSetup {
         setup_args,
         files: &files,
-        trust_sources: &trust_sources,
+        trust_sources,
         spaces: &spaces,
         selected: selected.as_ref(),
         redactor: redactor(),

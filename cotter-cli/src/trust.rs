@@ -1,6 +1,7 @@
 //! The sources in a project that run something, what each declares, and whether the person trusts it.
 
 mod declared;
+pub(crate) mod here;
 
 use std::{
     io,

@@ -9,6 +9,7 @@ mod help;
 mod hooks;
 mod hook_files;
 mod hooks_try;
+mod author;
 mod profiles;
 mod checks;
 mod claude_files;

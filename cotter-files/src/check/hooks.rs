@@ -1,5 +1,7 @@
 //! Checks of files that declare hooks: `hooks/*.yaml`, settings files, and files in the dialect of Claude
-//! Code.
+//! Code, and of the scripts that they name.
+
+mod scripts;
 
 use std::{
     ffi::{OsStr, OsString},
@@ -7,12 +9,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use self::scripts::ScriptFolder;
 use crate::{
     check::CheckedFiles,
     claude,
     claude::plugin::{self, Plugin},
     command_hook::hook_files::{
-        FOLDER, HookFolder, HookFolderEntry, ProgramState, entries, find_program_error, is_yaml,
+        FOLDER, HookFile, HookFolder, HookFolderEntry, ProgramState, entries, find_program_error,
+        is_yaml,
     },
     document::Document,
     folder::{
@@ -116,12 +120,17 @@ fn check_claude(path: &Path) -> CheckedFiles {
     };
     let root = real.ancestors().nth(2).unwrap_or(&real).to_owned();
     let mut source = claude::ClaudeFile::new(path);
+    let scripts = ScriptFolder::of_project(&root);
     if kind == FileKind::Hooks {
         source = source.with_plugin(claude::PluginPaths { root, data: None });
     }
-    let read = Document::load(path).map(|read| read.map(|read| claude::read(&read, &source).1));
+    let read = Document::load(path).map(|read| read.map(|read| claude::read(&read, &source)));
     let diagnostics = match read {
-        Ok(diagnostics) => diagnostics.unwrap_or_default(),
+        Ok(read) => {
+            let (hooks, mut diagnostics) = read.unwrap_or_default();
+            diagnostics.extend(scripts.check(path, &hooks));
+            diagnostics
+        }
         Err(error) => vec![Diagnostic::of_error(path, &error)],
     };
     (vec![(path.to_owned(), kind)], diagnostics)
@@ -133,8 +142,11 @@ fn check_plugin(folder: &Path) -> CheckedFiles {
         Ok(None) => CheckedFiles::default(),
         Err(diagnostic) => (vec![], vec![diagnostic]),
         Ok(Some(plugin)) => {
-            let (_, mut diagnostics) = plugin.command_hooks(|path| claude::ClaudeFile::new(path));
+            let (hooks, mut diagnostics) =
+                plugin.command_hooks(|path| claude::ClaudeFile::new(path));
             diagnostics.extend(plugin.broken.iter().cloned());
+            let path = plugin.hooks.first().map_or(folder, |file| &file.path);
+            diagnostics.extend(ScriptFolder::of_project(folder).check(path, &hooks));
             let files = plugin.hooks.iter().map(|file| (file.path.clone(), FileKind::Hooks));
             (files.collect(), diagnostics)
         }
@@ -188,7 +200,13 @@ fn check_hook_files(folder: Result<HookFolder<'_>, Diagnostic>) -> CheckedFiles 
     };
     let names = folder.entries.iter().map(|(name, _)| name).filter(|name| is_yaml(name));
     let paths = names.map(|name| (folder.shown.join(name), FileKind::Hooks));
-    (paths.collect(), folder.read().1)
+    let (read, mut diagnostics) = folder.read();
+    let root = folder.shown.canonicalize().unwrap_or_else(|_| folder.shown.clone());
+    let scripts = ScriptFolder::of_cotter(root.parent().unwrap_or(&root));
+    for HookFile { hook, path, .. } in &read {
+        diagnostics.extend(scripts.check(path, std::slice::from_ref(hook)));
+    }
+    (paths.collect(), diagnostics)
 }
 
 /// Checks a whole settings file: a file with an error declares no hooks. Its folder decides who owns the
@@ -209,12 +227,16 @@ pub(super) fn check_settings(path: &Path) -> CheckedFiles {
         Err(error) => vec![Diagnostic::of_error(path, &error)],
         Ok(settings) => {
             let find = |path: &str| ProgramState::of(fs::metadata(folder.join(path)));
-            let warnings = settings.hooks.iter().filter_map(|hook| {
+            let errors = settings.hooks.iter().filter_map(|hook| {
                 let why = find_program_error(&hook.command, &find, FOLDER)?;
                 let why = format!("hook `{}`: {why}", hook.name);
-                Some(Diagnostic::new(path, None, Severity::Warning, why))
+                Some(Diagnostic::new(path, None, Severity::Rejected, why))
             });
-            warnings.collect()
+            let mut diagnostics: Vec<_> = errors.collect();
+            if diagnostics.is_empty() {
+                diagnostics = ScriptFolder::of_cotter(folder).check(path, &settings.hooks);
+            }
+            diagnostics
         }
     };
     (files, diagnostics)

@@ -64,7 +64,7 @@ fn c14_check_reports_every_file_that_declares_hooks() {
           3: there is no program `./check.sh` in the folder that has `hooks`
         hook .cotter/hooks/c.yaml: rejected
           3: there is no program `./a.sh` in the folder that has `hooks`; did you mean `./hooks/a.sh`?
-        settings .cotter/settings.json: ok
+        settings .cotter/settings.json: rejected
           hook `none`: there is no program `./none.sh` in the folder that has `hooks`
         > .cotter
         hook .cotter/hooks/a.yaml: ok
@@ -72,7 +72,7 @@ fn c14_check_reports_every_file_that_declares_hooks() {
           3: there is no program `./check.sh` in the folder that has `hooks`
         hook .cotter/hooks/c.yaml: rejected
           3: there is no program `./a.sh` in the folder that has `hooks`; did you mean `./hooks/a.sh`?
-        settings .cotter/settings.json: ok
+        settings .cotter/settings.json: rejected
           hook `none`: there is no program `./none.sh` in the folder that has `hooks`
         > .cotter/hooks
         hook .cotter/hooks/a.yaml: ok
@@ -83,7 +83,7 @@ fn c14_check_reports_every_file_that_declares_hooks() {
         > .cotter/hooks/a.yaml
         hook .cotter/hooks/a.yaml: ok
         > .cotter/settings.json
-        settings .cotter/settings.json: ok
+        settings .cotter/settings.json: rejected
           hook `none`: there is no program `./none.sh` in the folder that has `hooks`
         > broken
         settings broken/settings.json: rejected

@@ -7,11 +7,12 @@ use std::{
 };
 
 use cotter::{
+    Agent, Workspace,
     hooks::points::{POINTS, PointId},
     pipeline::dry_run::{DryRun, DryRunReport, DryRunRow},
     text,
 };
-use cotter_files::claude;
+use cotter_files::{claude, trust::watch::WatchTargets};
 use serde_json::Value;
 
 use crate::{
@@ -24,6 +25,7 @@ use crate::{
         screen::{self, print_stdout},
         style::{ColorChoice, Style},
     },
+    trust::{self, TrustSources, here::trust_working_copy},
 };
 
 /// The maximum size of an input in bytes.
@@ -34,23 +36,99 @@ pub(crate) fn test(args: &HooksTestArgs, color: ColorChoice) -> Result<ExitCode,
     let point = point_of(&args.point)?;
     check_options(point, args)?;
     let workspace = paths::find_workspace(None)?;
-    // A person who tests a hook that is not trusted would look for an error in it, so skipped sources are
-    // reported.
-    for message in setup::trust_sources_for(&workspace, &args.setup_args).skipped() {
+    let sources = explain::block_on(trust_sources(args, &workspace, color))??;
+    let test = HooksTest::build(point, args, &workspace, &sources)?;
+    let (shown, has_passed) =
+        explain::block_on(or_abort_on_signal(test.run(args.json, color), explain::HOOKS_ENDED))??;
+    let exit_code = print_stdout(&shown);
+    Ok(if has_passed { exit_code } else { ExitCode::from(explain::NOT_PASSED) })
+}
+
+/// `cotter hooks dev POINT`: the test of the working copy, again after each change, until it is aborted.
+pub(crate) fn dev(args: &HooksTestArgs, color: ColorChoice) -> Result<ExitCode, CliError> {
+    let point = point_of(&args.point)?;
+    check_options(point, args)?;
+    if args.input.as_deref() == Some("-") {
+        return Err(CliError::usage("`hooks dev` reads its input again for each test")
+            .with_hint("use `--input @FILE`"));
+    }
+    if args.trust.asks() || !args.trust.hashes().is_empty() {
+        return Err(CliError::usage("`hooks dev` runs the working copy, so it takes no `--trust`"));
+    }
+    let workspace = paths::find_workspace(None)?;
+    let repeat = async {
+        let cannot = |cause| CliError::new("cannot watch the hooks").with_cause(cause);
+        let targets = trust::possible_sources(&workspace);
+        loop {
+            // A change during the test is not missed.
+            let targets = WatchTargets::new([], targets.clone());
+            let before = targets.read_contents();
+            let tested = async {
+                let sources = trust_working_copy(&workspace, color).await?;
+                let test = HooksTest::build(point, args, &workspace, &sources)?;
+                test.run(args.json, color).await
+            };
+            match tested.await {
+                Ok((shown, _)) => _ = print_stdout(&shown),
+                Err(failure) if failure.is_refusal() => return Err(failure),
+                // The author is in the middle of a change.
+                Err(failure) => screen::print_notice(&format!("error: {}", failure.one_line())),
+            }
+            print_stdout("\nwaiting for a change; Ctrl-C ends this\n\n");
+            targets.watch_since(before).map_err(cannot)?.changed().await;
+        }
+    };
+    explain::block_on(or_abort_on_signal(repeat, "the tests were ended"))?
+}
+
+/// Returns the trust state of the sources for these options. Skipped sources are reported: a person who tests
+/// a hook that is not trusted would look for an error in it.
+async fn trust_sources(
+    args: &HooksTestArgs,
+    workspace: &Workspace,
+    color: ColorChoice,
+) -> Result<TrustSources, CliError> {
+    let sources = match (args.here, args.setup_args.safe_mode) {
+        (true, _) => return trust_working_copy(workspace, color).await,
+        (_, true) => TrustSources::empty(),
+        _ => trust::resolve_trust(workspace, &[], &args.trust, color).await?,
+    };
+    for message in sources.skipped() {
         screen::print_notice(&format!("warning: {}", text::show_line(&message)));
     }
-    let agent = setup::build_preview(workspace, &args.setup_args)?;
-    let (dry_run, title) = build_dry_run(point, args, &agent)?;
-    // The agent moves into the future, so that resident programs are ended while the runtime exists.
-    let report = explain::block_on(async move {
-        or_abort_on_signal(async { Ok(agent.try_hooks(dry_run).await) }, explain::HOOKS_ENDED).await
-    })??;
-    let shown = match args.json {
-        true => serde_json::to_string(&report).unwrap_or_default() + "\n",
-        false => text_of(&title, &report, Style::on_stdout(color)),
-    };
-    let exit_code = print_stdout(&shown);
-    Ok(if report.verdict == "pass" { exit_code } else { ExitCode::from(explain::NOT_PASSED) })
+    Ok(sources)
+}
+
+/// The hooks of a folder, and the event they are tested with.
+struct HooksTest {
+    agent: Agent,
+    dry_run: DryRun,
+    title: String,
+}
+
+impl HooksTest {
+    fn build(
+        point: PointId,
+        args: &HooksTestArgs,
+        workspace: &Workspace,
+        sources: &TrustSources,
+    ) -> Result<Self, CliError> {
+        let workspace = workspace.clone();
+        let (agent, _) = setup::build_preview_trusting(workspace, &args.setup_args, sources)?;
+        let (dry_run, title) = build_dry_run(point, args, &agent)?;
+        Ok(HooksTest { agent, dry_run, title })
+    }
+
+    /// Runs the hooks of the point. Returns the text to print, and whether all passed. The agent is dropped
+    /// at the end, so that resident programs are ended while the runtime exists.
+    async fn run(self, json: bool, color: ColorChoice) -> Result<(String, bool), CliError> {
+        let report = self.agent.try_hooks(self.dry_run).await;
+        let shown = match json {
+            true => serde_json::to_string(&report).unwrap_or_default() + "\n",
+            false => text_of(&self.title, &report, Style::on_stdout(color)),
+        };
+        Ok((shown, report.verdict == "pass"))
+    }
 }
 
 /// Parses the point. The point `context` is excluded, because it has no external hooks.
@@ -99,7 +177,7 @@ fn check_options(point: PointId, args: &HooksTestArgs) -> Result<(), CliError> {
 fn build_dry_run(
     point: PointId,
     args: &HooksTestArgs,
-    agent: &cotter::Agent,
+    agent: &Agent,
 ) -> Result<(DryRun, String), CliError> {
     let mut title = point.name().to_owned();
     let mut dry_run = DryRun::at(point);
