@@ -22,6 +22,7 @@ pub mod hook_files;
 pub(crate) mod names;
 pub(crate) mod other_points;
 pub mod dialect;
+mod declared_files;
 mod resident;
 
 use std::{
@@ -205,6 +206,9 @@ pub struct HookLocation {
 impl CommandHook {
     /// Registers the hook for an owner.
     pub fn register(&self, unit: &mut Registry, base: &HookLocation) {
+        for file in declared_files::of(&self.command, &base.folder) {
+            unit.protect_file(file);
+        }
         if let Dialect::Custom(entry) = &self.dialect {
             return Arc::clone(entry).register(self, unit, base);
         }

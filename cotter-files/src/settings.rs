@@ -1582,7 +1582,7 @@ mod tests {
         check(
             r#"{"sandbox": "on"}"#,
             expect![
-                "error: settings.json:1:13: $.sandbox: expected one of `off`, `auto`, `required`, found the string `on`"
+                "error: settings.json:1:13: $.sandbox: expected one of `off`, `landlock`, `auto`, `required`, found the string `on`"
             ],
         );
     }

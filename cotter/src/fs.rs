@@ -8,3 +8,4 @@ pub mod paths;
 pub mod open;
 pub mod file_views;
 pub mod git;
+pub mod declared_file;

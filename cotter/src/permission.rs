@@ -43,6 +43,7 @@ mod zone;
 pub mod mode;
 pub mod facts;
 pub mod rule;
+pub mod file_rules;
 mod command_pattern;
 mod path_pattern;
 pub mod host;
@@ -61,7 +62,8 @@ use serde_json::Value;
 use crate::{
     fs::workspace::Workspace,
     permission::{
-        facts::Facts, origin::Origin, rule::CallPart, secret_files::is_secret, verdict::Verdict,
+        facts::Facts, file_rules::FileRules, origin::Origin, rule::CallPart,
+        secret_files::is_secret, verdict::Verdict,
     },
 };
 
@@ -302,6 +304,11 @@ impl Policy {
     pub(crate) fn should_hide_file(&self, tool: &str, path: &Path, workspace: &Workspace) -> bool {
         is_secret(path)
             || self.rules.iter().any(|(rule, _)| rule.should_hide_file(tool, path, workspace))
+    }
+
+    /// Returns the rules about files.
+    pub(crate) fn file_rules(&self) -> FileRules {
+        FileRules::new(self.rules.iter().map(|(rule, _)| rule))
     }
 
     /// Lists every rule and guard that applies to a call, with its origin and its own verdict.

@@ -17,6 +17,7 @@ use smol_str::{SmolStr, format_smolstr};
 
 use crate::{
     agent::cx::Cx,
+    fs::declared_file::DeclaredFile,
     history::ledger::HandlerId,
     hooks::{
         chain::{BoundHandler, HandlerFn, HandlerMeta, ToolFilter},
@@ -297,6 +298,13 @@ impl Registry {
         self
     }
 
+    /// Protects a file that this owner's hooks run: writing it asks every time, and confined commands cannot
+    /// write it.
+    pub fn protect_file(&mut self, file: DeclaredFile) -> &mut Self {
+        self.items.push(Registration::Protected(Arc::new(file)));
+        self
+    }
+
     /// Registers a guard of the permission floor. Guards only reject, so every owner may register one.
     pub fn guard(&mut self, guard: Guard) -> &mut Self {
         self.items.push(Registration::Guard(Arc::new(guard)));
@@ -489,6 +497,8 @@ pub(crate) enum Registration {
     Section(Arc<(SmolStr, String)>),
     Rule(Arc<Rule>),
     Guard(Arc<Guard>),
+    /// A file that the owner's hooks run.
+    Protected(Arc<DeclaredFile>),
     Mode(Mode),
     Level(Level),
     /// The name of hooks that are disabled.

@@ -3,7 +3,7 @@
 
 use std::{
     future::Future,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         Arc, LazyLock, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU32, Ordering},
@@ -30,6 +30,7 @@ use crate::{
         points::PointId,
         ui::Ui,
     },
+    permission::file_rules::FileRules,
     text,
 };
 
@@ -235,6 +236,18 @@ impl Cx {
         let workspace = self.workspace();
         let policy = &self.session().agent.generation().policy;
         workspace.is_readable(path) && !policy.should_hide_file(tool, path, workspace)
+    }
+
+    /// The rules about files, for a sandbox that enforces them.
+    pub fn file_rules(&self) -> FileRules {
+        self.session().agent.generation().policy.file_rules()
+    }
+
+    /// The files that hooks run: writing one changes what runs.
+    pub fn declared_files(&self) -> Vec<PathBuf> {
+        let generation = self.session().agent.generation();
+        let files = generation.protected.iter();
+        files.flat_map(|file| file.paths(self.workspace())).collect()
     }
 
     /// The controls: actions of a handler beyond its answer.

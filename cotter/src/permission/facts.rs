@@ -36,6 +36,10 @@ pub struct Facts {
     /// True if the operating system will restrict the call's writes and its network.
     #[serde(skip_serializing_if = "is_false")]
     pub confined: bool,
+    /// True if the call will also run in a view of the files that enforces the rules about files: what they
+    /// deny and what has a secret's name cannot be read unless the call names it.
+    #[serde(skip)]
+    pub view: bool,
     /// The reason why the tool would reject this input, if known in advance. Such a call does not run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub invalid: Option<String>,
@@ -58,6 +62,7 @@ impl Facts {
             possible_reads: PossibleReads::default(),
             doubts: vec![],
             confined: false,
+            view: false,
             invalid: None,
         }
     }
@@ -90,6 +95,12 @@ impl Facts {
     /// network.
     pub fn reaches_out(&self) -> bool {
         self.zone >= Zone::Network || self.zone == Zone::Build && !self.confined
+    }
+
+    /// True if words of the call that are only known at run time need no question: whatever they turn out to
+    /// be, the sandbox enforces the rules.
+    pub fn may_run_unknown_words(&self) -> bool {
+        self.confined && self.view && self.zone <= Zone::Build
     }
 
     /// True if the call has a lasting effect.

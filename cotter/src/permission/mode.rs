@@ -80,7 +80,11 @@ impl Level {
 pub enum Sandbox {
     /// Commands are not confined.
     Off,
-    /// Commands are confined if the system supports it.
+    /// Commands are confined if the system supports it, and count as confined also without a view of
+    /// the files of their own. Then rules about files and secrets' names do not bind them.
+    Landlock,
+    /// Commands are confined if the system supports it. Code of the project counts as confined only in
+    /// a view of the files of its own.
     #[default]
     Auto,
     /// Commands are confined; without support they do not run.
@@ -89,13 +93,18 @@ pub enum Sandbox {
 
 impl Sandbox {
     /// Every choice with its word, the loosest first.
-    pub const WORDS: &[(&str, Sandbox)] =
-        &[("off", Sandbox::Off), ("auto", Sandbox::Auto), ("required", Sandbox::Required)];
+    pub const WORDS: &[(&str, Sandbox)] = &[
+        ("off", Sandbox::Off),
+        ("landlock", Sandbox::Landlock),
+        ("auto", Sandbox::Auto),
+        ("required", Sandbox::Required),
+    ];
 
     /// The word for this choice in settings.
     pub fn as_str(self) -> &'static str {
         match self {
             Sandbox::Off => "off",
+            Sandbox::Landlock => "landlock",
             Sandbox::Auto => "auto",
             Sandbox::Required => "required",
         }

@@ -72,14 +72,28 @@ impl PathPattern {
 
     /// True if a path below a folder may match. Looks at no file.
     pub(crate) fn may_match_below(&self, folder: &Path, workspace: &Workspace) -> bool {
-        let Some(base) = self.base(workspace) else { return false };
+        let Some(begin) = self.begin(workspace) else { return false };
+        begin.starts_with(folder) || folder.starts_with(begin)
+    }
+
+    /// The path with which every match begins; relative and maybe empty for a pattern about any folder.
+    fn begin(&self, workspace: &Workspace) -> Option<PathBuf> {
+        let base = self.base(workspace)?;
         let pattern = self.globs[0].glob().glob();
         let is_literal = |part: &&str| !part.contains(['*', '?', '[', '{', '\\']);
-        let begin = pattern
-            .split('/')
-            .take_while(is_literal)
-            .fold(base.to_owned(), |path, part| path.join(part));
-        begin.starts_with(folder) || folder.starts_with(begin)
+        let literal = pattern.split('/').take_while(is_literal);
+        Some(literal.fold(base.to_owned(), |path, part| path.join(part)))
+    }
+
+    /// The folder or file that contains every match; `None` for a pattern about any folder.
+    pub(crate) fn folder(&self, workspace: &Workspace) -> Option<PathBuf> {
+        self.begin(workspace).filter(|folder| folder.is_absolute())
+    }
+
+    /// The single path that the pattern forbids, if its folder is known.
+    pub(crate) fn single(&self, workspace: &Workspace) -> Option<PathBuf> {
+        let base = self.base(workspace).filter(|base| base.is_absolute())?;
+        self.single_path.as_ref().map(|path| base.join(path))
     }
 
     /// The folder that paths are relative to; empty for any.

@@ -1,6 +1,9 @@
 //! One rule: `tool` or `tool(spec)`. The tool is a glob; the spec describes what a call touches.
 
-use std::{fmt, path::Path};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
 
 use globset::{GlobBuilder, GlobMatcher};
 
@@ -225,6 +228,61 @@ impl Rule {
         }
     }
 
+    /// True if the rule is about files that calls of `bash` read or write.
+    pub(crate) fn is_about_files(&self) -> bool {
+        match &self.subject {
+            RuleSubject::Paths(..) => true,
+            RuleSubject::Calls(_) => !self.loosens() && self.is_about_all_files(),
+            RuleSubject::Anything(..) => !self.loosens() && self.tool.is_match("bash"),
+            RuleSubject::Commands(_) | RuleSubject::Hosts(_) => false,
+        }
+    }
+
+    /// True if the rule is about reading or writing any file.
+    pub(crate) fn is_about_all_files(&self) -> bool {
+        matches!(self.subject, RuleSubject::Calls(Some(AccessKind::Reads | AccessKind::Writes)))
+    }
+
+    /// True if the rule names this file among those read. Looks at no file.
+    pub(crate) fn names_read(&self, path: &Path, workspace: &Workspace) -> bool {
+        match &self.subject {
+            RuleSubject::Paths(AccessKind::Reads, pattern) => pattern.matches_name(path, workspace),
+            // A rule that allows to write a file also allows to read it.
+            RuleSubject::Paths(AccessKind::Writes, pattern) if self.loosens() => {
+                pattern.matches_name(path, workspace)
+            }
+            RuleSubject::Anything(pattern, _) => pattern.matches_name(path, workspace),
+            _ => false,
+        }
+    }
+
+    /// True if the rule names this file among those written. Looks at no file.
+    pub(crate) fn names_write(&self, path: &Path, workspace: &Workspace) -> bool {
+        match &self.subject {
+            RuleSubject::Paths(AccessKind::Writes, pattern) | RuleSubject::Anything(pattern, _) => {
+                pattern.matches_name(path, workspace)
+            }
+            _ => false,
+        }
+    }
+
+    /// The only path that the rule names, if it is one in a known folder.
+    pub(crate) fn single_path(&self, workspace: &Workspace) -> Option<PathBuf> {
+        self.pattern()?.single(workspace)
+    }
+
+    /// The folder that contains every path that the rule names; `None` if they may be anywhere.
+    pub(crate) fn folder(&self, workspace: &Workspace) -> Option<PathBuf> {
+        self.pattern()?.folder(workspace)
+    }
+
+    fn pattern(&self) -> Option<&PathPattern> {
+        match &self.subject {
+            RuleSubject::Paths(_, pattern) | RuleSubject::Anything(pattern, _) => Some(pattern),
+            _ => None,
+        }
+    }
+
     /// True if the rule alone covers all of a call.
     pub(crate) fn covers_call(&self, tool: &str, facts: &Facts, workspace: &Workspace) -> bool {
         match &self.subject {
@@ -326,8 +384,6 @@ impl std::error::Error for RuleError {}
 
 #[cfg(test)]
 mod tests {
-    use std::path::{Path, PathBuf};
-
     use super::*;
     use crate::permission::Zone;
 

@@ -279,6 +279,8 @@ fn is_kept(item: &Registration, new: &[Registration]) -> bool {
             .iter()
             .any(|other| matches!(other, Registration::Guard(g) if guard.is_implied_by(g))),
         Registration::Mode(_) | Registration::Level(_) => true,
+        // It stays protected while the hook that runs it stays.
+        Registration::Protected(_) => true,
         Registration::Tool { .. }
         | Registration::Named(_)
         | Registration::Section(_)
@@ -303,6 +305,7 @@ fn tightens(item: &Registration, others: &[Registration]) -> bool {
     match item {
         Registration::Handler { meta, .. } => meta.power == Power::Gate && !has_same(others, item),
         Registration::Rule(rule) => !rule.loosens() && !has_same(others, item),
+        Registration::Protected(_) => !has_same(others, item),
         Registration::Guard(guard) => !others
             .iter()
             .any(|other| matches!(other, Registration::Guard(other) if guard.is_implied_by(other))),
@@ -377,6 +380,7 @@ fn has_same(items: &[Registration], item: &Registration) -> bool {
         }
         (Registration::Rule(rule), Registration::Rule(other)) => rule == other,
         (Registration::Disabled(name), Registration::Disabled(other)) => name == other,
+        (Registration::Protected(file), Registration::Protected(other)) => file == other,
         _ => false,
     })
 }
@@ -402,6 +406,7 @@ fn describe(item: &Registration) -> String {
         Registration::Section(section) => format!("prompt text of `{}`", section.0),
         Registration::Rule(rule) => format!("rule `{rule}`"),
         Registration::Guard(guard) => guard.to_string(),
+        Registration::Protected(file) => format!("protected file {file:?}"),
         Registration::Mode(mode) => format!("mode `{}`", mode.as_str()),
         Registration::Level(level) => format!("level `{}`", level.as_str()),
         Registration::Disabled(name) => format!("hook `{name}` switched off"),

@@ -12,6 +12,7 @@ use std::{
 use smol_str::SmolStr;
 
 use crate::{
+    fs::declared_file::DeclaredFile,
     history::ledger::HandlerId,
     hooks::{
         chain::{Chain, HandlerMeta},
@@ -63,6 +64,8 @@ pub(crate) struct Generation {
     pub(crate) hooks: Vec<Arc<InstalledHook>>,
     /// The sections of the system prompt: author and text.
     pub(crate) sections: Vec<Arc<(SmolStr, String)>>,
+    /// The files that hooks run.
+    pub(crate) protected: Vec<Arc<DeclaredFile>>,
     /// The disabled handlers.
     disabled: Vec<HandlerId>,
     units: Vec<OwnerUnit>,
@@ -174,6 +177,7 @@ impl Generation {
         let mut tools = vec![];
         let mut policy = Policy::default();
         let (mut names, mut hooks, mut sections) = (NameTable::default(), vec![], vec![]);
+        let mut protected = vec![];
         for unit in &units {
             for item in &unit.items {
                 match item {
@@ -187,6 +191,7 @@ impl Generation {
                     Registration::Guard(guard) => {
                         policy.add_guard(Guard::clone(guard), &unit.owner.origin)
                     }
+                    Registration::Protected(file) => protected.push(file.clone()),
                     Registration::Mode(mode) => policy.set_mode(*mode, &unit.owner.origin),
                     Registration::Level(level) => policy.set_level(*level, &unit.owner.origin),
                     Registration::Disabled(_) => {}
@@ -209,6 +214,7 @@ impl Generation {
             triggers,
             hooks,
             sections,
+            protected,
             disabled,
             units,
         }

@@ -6,6 +6,7 @@ use std::path::Path;
 use cotter::{
     Agent, AgentBuilder, Command, FnTool, Skill, Workspace,
     builtin::{self, List, Read},
+    fs::declared_file::DeclaredFile,
     history::message::{Content, ContentPart},
     hooks::points::{CompactPre, CompactPreEvent},
     invoke::{
@@ -326,15 +327,40 @@ async fn g19_compact_during_a_run_waits_for_its_next_request() {
 
 /// Checks the result of a call with these facts, under the kernel gates and in the project `/project`.
 async fn check_gate(facts: Facts, expected: Expect) {
+    check_gate_with(|builder| builder, facts, expected).await;
+}
+
+async fn check_gate_with(
+    register: impl FnOnce(AgentBuilder) -> AgentBuilder,
+    facts: Facts,
+    expected: Expect,
+) {
     let tool = FnTool::new(spec("touch"), |_| async { Ok("touched".into()) }).with_facts(facts);
     let script = [Step::call("touch", json!({})), Step::text("done")];
     let agent = Agent::builder(ScriptedModel::new(script))
         .workspace(Workspace::new(Path::new("/project")))
         .tool(tool);
-    let session = fresh(&agent.build().unwrap()).await;
+    let session = fresh(&register(agent).build().unwrap()).await;
     let _ = session.prompt("go").await;
     let shown = transcript(&session);
     expected.assert_eq(shown.lines().nth(2).unwrap_or_default());
+}
+
+#[tokio::test]
+async fn s15_files_that_hooks_run_are_protected() {
+    let writes = |path: &str| Facts { writes: vec![path.into()], ..Facts::zone(Zone::Workspace) };
+    let register = |builder: AgentBuilder| {
+        builder.extend(|unit| {
+            unit.protect_file(DeclaredFile::InProject("scripts/guard.sh".into()))
+                .protect_file(DeclaredFile::Absolute("/project/bin/check".into()));
+        })
+    };
+    check_gate_with(register, writes("/project/scripts/guard.sh"), expect!["result c1.1 (denied): Permission denied for `touch`: scripts/guard.sh is run by a hook, and no person can be asked. Do not retry this exact call."]).await;
+    check_gate_with(register, writes("/project/scripts"), expect!["result c1.1 (denied): Permission denied for `touch`: scripts is run by a hook, and no person can be asked. Do not retry this exact call."]).await;
+    check_gate_with(register, writes("/project/bin/check"), expect!["result c1.1 (denied): Permission denied for `touch`: bin/check is run by a hook, and no person can be asked. Do not retry this exact call."]).await;
+    check_gate_with(register, writes("/project/scripts/other.sh"), expect!["result c1.1: touched"])
+        .await;
+    check_gate_with(register, writes("/project"), expect!["result c1.1: touched"]).await;
 }
 
 #[tokio::test]

@@ -27,8 +27,11 @@ fn destructive_commands(call: &ToolPreEvent, _: &Cx) -> Verdict {
     })
 }
 
-fn not_understood(call: &ToolPreEvent, _: &Cx) -> Verdict {
+fn not_understood(call: &ToolPreEvent, cx: &Cx) -> Verdict {
+    let is_enforced =
+        call.facts.may_run_unknown_words() && cx.file_rules().are_enforceable(cx.workspace());
     ask(call, |doubt| match doubt {
+        Doubt::Unknown(_) if is_enforced => None,
         Doubt::NotUnderstood(why) | Doubt::Unknown(why) => {
             Some(format!("its effects are not known beforehand: {why}"))
         }

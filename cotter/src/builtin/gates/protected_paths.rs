@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::{
     agent::cx::Cx,
-    fs::workspace::Workspace,
+    fs::{declared_file::is_touched, workspace::Workspace},
     hooks::{
         handler::named,
         points::tool_pre::{ToolPre, ToolPreEvent},
@@ -71,11 +71,17 @@ pub fn is_protected(path: &Path, workspace: &Workspace) -> bool {
 
 fn protected_paths(call: &ToolPreEvent, cx: &Cx) -> Verdict {
     let workspace = cx.workspace();
-    match call.facts.writes.iter().find(|path| is_protected(path, workspace)) {
-        Some(path) => {
-            let shown = crate::fs::paths::format_path(path, workspace);
-            Verdict::ask(format!("{shown} decides what runs later"))
-        }
+    let ask = |path: &Path, why: &str| {
+        let shown = crate::fs::paths::format_path(path, workspace);
+        Verdict::ask(format!("{shown} {why}"))
+    };
+    let writes = &call.facts.writes;
+    if let Some(path) = writes.iter().find(|path| is_protected(path, workspace)) {
+        return ask(path, "decides what runs later");
+    }
+    let files = if writes.is_empty() { vec![] } else { cx.declared_files() };
+    match writes.iter().find(|path| is_touched(path, &files, workspace)) {
+        Some(path) => ask(path, "is run by a hook"),
         None => Verdict::Pass,
     }
 }
