@@ -14,6 +14,7 @@ mod corpus;
 mod kit;
 
 use corpus::Tally;
+use kit::Confined;
 use regex::Regex;
 
 #[expect(clippy::print_stdout, reason = "the example prints its result")]
@@ -30,10 +31,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let rows = fs::read_to_string(&file)?;
-        for (way, is_confined) in [("unconfined", false), ("confined", true)] {
-            let tally = Tally::of(&rows, is_confined);
+        let ways = [
+            ("unconfined", Confined::Not),
+            ("confined", Confined::WithoutView),
+            ("in a view", Confined::InView),
+        ];
+        for (way, confined) in ways {
+            let tally = Tally::of(&rows, confined);
             println!("{name}, {way}: {}", tally.line());
-            if !is_confined {
+            if confined == Confined::Not {
                 let (reasons, without) = reasons_for(&tally.passed)?;
                 for (reason, count) in reasons {
                     println!("  {count} passed. {reason}");

@@ -20,7 +20,7 @@ use cotter::{
 use serde_json::{Value, json};
 
 use crate::{
-    confine::{Confinement, protect},
+    confine::{Confinement, index::EndCheck, protect},
     process::{
         Exit, Job, ProcessEnd, Runner, StartError,
         running::{Chunk, RunningProcess, Stream},
@@ -77,9 +77,10 @@ impl Tool for Bash {
         Box::pin(async move {
             let timeout = permit.input()["timeout_ms"].as_u64().map(Duration::from_millis);
             let timeout = timeout.unwrap_or(TIMEOUT).min(MAX_TIMEOUT);
-            let job = job(&permit, &self.runner)?;
+            let (job, end_check) = job(&permit, &self.runner)?;
             let (confinement, cwd) = (job.confinement.clone(), job.cwd.clone());
             let running = self.runner.start(job).await.map_err(start_error)?;
+            let running = running.with_end_check(end_check);
             let mut output = collect_output(running, &permit, timeout).await?;
             if let Some(confinement) = confinement {
                 let workspace = permit.cx().workspace().clone().with_cwd(&cwd);
@@ -105,8 +106,28 @@ pub(crate) fn effects(input: &Value, workspace: &Workspace, runner: &Runner) -> 
     if bash().is_none() {
         facts.doubts.push(Doubt::NotUnderstood("there is no bash on this machine".into()));
     }
-    facts.confined = runner.confines_zone(facts.zone);
+    decide_confinement(
+        &mut facts,
+        |zone| runner.counts_as_confined(zone),
+        || runner.enforces_file_rules(&workspace),
+    );
     facts
+}
+
+/// Sets how a command will be confined. Words that are only known at run time may name any file: with
+/// a view that enforces the rules about files, such a command counts as code of the project.
+pub fn decide_confinement(
+    facts: &mut Facts,
+    is_confined: impl Fn(Zone) -> bool,
+    has_view: impl FnOnce() -> bool,
+) {
+    let is_unknown = |doubt: &Doubt| matches!(doubt, Doubt::Unknown(_));
+    if facts.zone <= Zone::Build && facts.doubts.iter().any(is_unknown) && has_view() {
+        facts.zone = Zone::Build;
+        facts.commands.iter_mut().for_each(|command| command.zone = Zone::Build);
+        facts.view = true;
+    }
+    facts.confined = is_confined(facts.zone);
 }
 
 /// Raises the zone of git that runs unasked in a repository whose configuration names programs that
@@ -152,8 +173,8 @@ fn bash() -> Option<&'static Path> {
     *FOUND.get_or_init(|| CANDIDATES.map(Path::new).into_iter().find(|bash| bash.is_file()))
 }
 
-/// The command line of a call as a job.
-pub(crate) fn job(permit: &Permit, runner: &Runner) -> Result<Job, ToolError> {
+/// The command line of a call as a job, and the check at its end if it is confined.
+pub(crate) fn job(permit: &Permit, runner: &Runner) -> Result<(Job, Option<EndCheck>), ToolError> {
     let no_bash = || ToolError::new(ToolErrorKind::Unavailable, "there is no bash on this machine");
     let program = bash().ok_or_else(no_bash)?;
     let workspace = permit.cx().workspace();
@@ -171,15 +192,39 @@ pub(crate) fn job(permit: &Permit, runner: &Runner) -> Result<Job, ToolError> {
     if permit.facts().zone <= Zone::Workspace {
         environment.extend(SAFE_GIT.map(|(name, value)| (name.into(), value.into())));
     }
+    let (confinement, end_check) = confine(permit, workspace, runner).map_err(no_temp)?;
+    if confinement.is_some() && rustix::process::geteuid().is_root() {
+        // Without its capabilities, root cannot give files the owners that an archive names.
+        environment.push(("TAR_OPTIONS".into(), "--no-same-owner".into()));
+    }
     let command = permit.input()["command"].as_str().unwrap_or_default();
-    Ok(Job {
+    let job = Job {
         program: program.into(),
         args: ["--noprofile", "--norc", "-c", command].map(Into::into).into(),
         cwd,
         environment,
         stdin: None,
-        confinement: Confinement::of_call(permit.facts(), workspace, runner).map_err(no_temp)?,
-    })
+        confinement,
+    };
+    Ok((job, end_check))
+}
+
+fn confine(
+    permit: &Permit,
+    workspace: &Workspace,
+    runner: &Runner,
+) -> std::io::Result<(Option<Confinement>, Option<EndCheck>)> {
+    let (facts, rules) = (permit.facts(), permit.cx().file_rules());
+    runner.index().finish_dropped();
+    let Some((mut plan, before)) =
+        Confinement::of_call_with(facts, workspace, runner, Some(&rules))?
+    else {
+        return Ok((None, None));
+    };
+    plan.protect_declared(permit.cx().declared_files(), facts);
+    let writes = facts.zone > Zone::Safe;
+    let check = writes.then(|| EndCheck::of_call(facts, workspace, runner, before)).transpose()?;
+    Ok((Some(plan), check))
 }
 
 /// There is no terminal: no pager and no password prompt.

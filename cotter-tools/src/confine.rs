@@ -6,26 +6,26 @@
 //!   open.
 //! - **seccomp** removes sockets by zone, and system calls that no build needs: tracing, kernel
 //!   keys, mounts, namespaces, io_uring, typing into a terminal.
-//! - Landlock cannot close a folder within an open one; a **mount namespace** does this: existing
-//!   protected paths are mounted read-only over themselves, closed folders appear empty. If the
-//!   machine allows no such namespace, closed folders are left out of the opened ones, entry by
-//!   entry; protected paths are backed up before the call and restored when all its processes have
-//!   ended. Protected paths that do not exist yet are always handled this way: one that a command
-//!   creates is removed after the call, and this is reported. Removed content is set aside, not
-//!   destroyed.
+//! - Landlock cannot close a folder within an open one, and does not know about owners, modes and
+//!   times; a **mount namespace** does this. In this *view* everything but the write roots is
+//!   read-only, existing protected paths at any depth too; closed folders appear empty, secret files
+//!   and those that a rule denies cannot be read. System V IPC is private.
+//! - If the machine allows no view, closed folders are left out of the opened ones, entry by entry;
+//!   protected paths are backed up before the call and restored when all its processes have ended.
+//! - A protected path that does not exist yet cannot be forbidden: one that a command creates is
+//!   removed after the call, and this is reported. Removed content is set aside, not destroyed.
 //! - For a command that outlives its call, the same is done at its end, with one exception: a
 //!   protected path that existed before and changed is reported and left, because a person may have
 //!   changed it. New protected paths are reported while it runs. Paths that another call was
 //!   approved to write meanwhile stay.
 //!
-//! Not covered: repositories in the project other than those of its root and of the folders on the
-//! way to the working folder; pseudo-terminals, which confined commands cannot open; a process
-//! outside that reads a protected path between its change and its restoration.
+//! Not covered: pseudo-terminals, which confined commands cannot open; a process outside that reads a
+//! protected path between its change and its restoration. `docs/SECURITY.md` lists what stays open.
 
 pub(crate) mod enter;
 pub(crate) mod filter;
-#[cfg(target_os = "linux")]
 pub(crate) mod guard;
+pub(crate) mod index;
 pub(crate) mod mounts;
 pub(crate) mod protect;
 pub(crate) mod refusals;
@@ -114,6 +114,15 @@ pub struct Confinement {
     /// The folder for content of protected paths, when they are restored. `None`: nothing is
     /// restored.
     pub aside: Option<PathBuf>,
+    /// True if it runs in a view of its own. If none can be made, it does not start.
+    pub view: bool,
+    /// Existing protected paths deeper in the project. They must not be written.
+    pub nested: Vec<PathBuf>,
+    /// Existing files and folders that must not be read: secrets, and paths that a rule denies.
+    pub covered: Vec<PathBuf>,
+    /// The folder with an unreadable file `file` and an empty folder `folder`, which are mounted over
+    /// covered paths.
+    pub blank: Option<PathBuf>,
     /// True if it outlives its call. A path that existed before and changed may be a person's
     /// change: it is reported and left. A new path is removed as for any other command.
     pub outlives: bool,
@@ -124,16 +133,32 @@ impl Confinement {
     /// closed to every tool. Without `local` it uses no local socket except loopback: some local
     /// programs type for a person, start other programs or draw on the screen for any client.
     #[cfg(feature = "mcp")]
-    pub(crate) fn of_server(closed: Vec<PathBuf>, local: bool) -> Self {
+    pub(crate) fn of_server(closed: Vec<PathBuf>, local: bool, view: bool) -> Self {
         Confinement {
             calls: SyscallSet::Most,
             network: if local { Network::WithLocal } else { Network::On },
-            reads: vec![],
             writes: vec!["/".into()],
-            guarded_writes: vec![],
             closed,
+            view,
+            ..Confinement::nothing()
+        }
+    }
+
+    /// A confinement without any rights.
+    pub(crate) fn nothing() -> Self {
+        Confinement {
+            calls: SyscallSet::Few,
+            network: Network::Off,
+            reads: vec![],
+            writes: vec![],
+            guarded_writes: vec![],
+            closed: vec![],
             protected: vec![],
             aside: None,
+            view: false,
+            nested: vec![],
+            covered: vec![],
+            blank: None,
             outlives: false,
         }
     }
@@ -146,42 +171,44 @@ impl Confinement {
             self.writes.extend(crate::confine::protect::writes(&git));
             self.guarded_writes.push(git.common);
         }
-        let is_approved = |path: &PathBuf| {
-            let overlaps =
-                |written: &PathBuf| written.starts_with(path) || path.starts_with(written);
-            facts.writes.iter().any(|written| overlaps(written) && is_protected(written, workspace))
-        };
-        let is_created = |path: &PathBuf| path.ends_with(".git") && makes_repository(facts);
         let mut protected = crate::confine::protect::paths(&folders);
-        protected.retain(|path| !is_approved(path) && !is_created(path));
+        protected.retain(|path| !is_approved(path, facts, workspace));
         self.protected = protected;
     }
 
-    pub(crate) fn lists(&self) -> [&[PathBuf]; 6] {
-        let aside = self.aside.as_slice();
-        [&self.reads, &self.writes, &self.guarded_writes, &self.closed, &self.protected, aside]
+    pub(crate) fn lists(&self) -> [&[PathBuf]; 9] {
+        let (aside, blank) = (self.aside.as_slice(), self.blank.as_slice());
+        let (nested, covered) = (&self.nested, &self.covered);
+        let writes = [&self.reads, &self.writes, &self.guarded_writes];
+        let [reads, writes, guarded_writes] = writes.map(Vec::as_slice);
+        let (closed, protected) = (&self.closed, &self.protected);
+        [reads, writes, guarded_writes, closed, protected, nested, covered, aside, blank]
     }
 
-    pub(crate) fn from_lists(
-        calls: SyscallSet,
-        network: Network,
-        outlives: bool,
-        lists: Vec<Vec<PathBuf>>,
-    ) -> Option<Self> {
-        let [reads, writes, guarded_writes, closed, protected, aside] = lists.try_into().ok()?;
-        let aside = aside.into_iter().next();
+    pub(crate) fn from_lists(self, lists: Vec<Vec<PathBuf>>) -> Option<Self> {
+        let [reads, writes, guarded_writes, closed, protected, nested, covered, aside, blank] =
+            lists.try_into().ok()?;
+        let (aside, blank) = (aside.into_iter().next(), blank.into_iter().next());
         Some(Confinement {
-            calls,
-            network,
             reads,
             writes,
             guarded_writes,
             closed,
             protected,
+            nested,
+            covered,
             aside,
-            outlives,
+            blank,
+            ..self
         })
     }
+}
+
+/// True if a call was decided as one that writes this protected path, or if git creates it.
+pub(crate) fn is_approved(path: &Path, facts: &Facts, workspace: &Workspace) -> bool {
+    let overlaps = |written: &PathBuf| written.starts_with(path) || path.starts_with(written);
+    path.ends_with(".git") && makes_repository(facts)
+        || facts.writes.iter().any(|written| overlaps(written) && is_protected(written, workspace))
 }
 
 /// True if a call only creates a git repository and runs nothing else that could write into it.

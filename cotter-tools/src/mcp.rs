@@ -121,7 +121,8 @@ impl McpHost {
     /// The confinement of a server; `None` if this runner cannot confine.
     fn confinement(&self, local: bool) -> Option<Confinement> {
         let closed = || self.workspace.closed().map(PathBuf::from).collect();
-        self.runner.confines().then(|| Confinement::of_server(closed(), local))
+        let has_view = || self.runner.why_no_view().is_none();
+        self.runner.confines().then(|| Confinement::of_server(closed(), local, has_view()))
     }
 }
 

@@ -34,10 +34,10 @@ use std::{
     fmt, io,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
-use crate::confine::{self, Confinement, Sandbox};
+use crate::confine::{self, Confinement, Sandbox, index::FileIndex};
 pub use crate::process::environment::{Environment, MARK};
 pub use crate::process::running::{Chunk, RunningProcess, Stream};
 use crate::process::temp::PrivateFolder;
@@ -45,6 +45,11 @@ use crate::process::temp::PrivateFolder;
 /// The argument that makes our binary the spawner.
 #[cfg(target_os = "linux")]
 const SPAWNER_ARG: &str = "__cotter-spawner";
+
+/// The argument that makes our binary check if commands can have a view of the files of their own.
+/// For a spawner: prepare one for every call.
+#[cfg(target_os = "linux")]
+const VIEW_ARG: &str = "__cotter-view";
 
 /// The most processes a command may have at a time.
 const MAX_PROCESSES: u32 = 1024;
@@ -61,6 +66,10 @@ struct RunnerInner {
     /// Folders outside the project that commands may write, such as a package cache.
     caches: Vec<PathBuf>,
     private: Arc<PrivateFolder>,
+    /// Why commands have no view of the files of their own, once it is known.
+    why_no_view: Arc<OnceLock<Option<String>>>,
+    /// What the walks of the write roots found.
+    index: Arc<FileIndex>,
 }
 
 #[derive(Clone)]
@@ -167,6 +176,8 @@ impl Runner {
             environment: Environment::default(),
             caches: vec![],
             private: Arc::new(PrivateFolder::new(Path::new("/tmp"))),
+            why_no_view: Arc::default(),
+            index: Arc::default(),
         }))
     }
 
@@ -201,11 +212,26 @@ impl Runner {
         self.0.sandbox != Sandbox::Off && self.cannot_confine().is_none()
     }
 
-    /// The reason why this runner cannot confine commands, if it cannot.
+    /// The reason why this runner cannot confine commands, if it cannot. With `required`, commands
+    /// must also have a view of the files of their own.
     pub fn cannot_confine(&self) -> Option<String> {
         match self.0.method {
             #[cfg(target_os = "linux")]
-            SpawnMethod::Spawner(_) => confine::unsupported(),
+            SpawnMethod::Spawner(_) => confine::unsupported()
+                .or_else(|| self.why_no_view().filter(|_| self.0.sandbox == Sandbox::Required)),
+            SpawnMethod::Direct(_) => Some("there is no spawner to confine commands".into()),
+        }
+    }
+
+    /// The reason why confined commands have no view of the files of their own, if they have none.
+    /// Without one, files that a rule denies, secrets and the modes of files are open to them. The
+    /// first call runs the spawner's program once.
+    pub fn why_no_view(&self) -> Option<String> {
+        match &self.0.method {
+            #[cfg(target_os = "linux")]
+            SpawnMethod::Spawner(spawner) => {
+                self.0.why_no_view.get_or_init(|| spawner.why_no_view()).clone()
+            }
             SpawnMethod::Direct(_) => Some("there is no spawner to confine commands".into()),
         }
     }
@@ -233,6 +259,16 @@ impl Runner {
     /// The folder of logs: private, and closed to confined commands.
     pub fn logs(&self) -> io::Result<&Path> {
         Ok(&self.0.private.folders()?.logs)
+    }
+
+    /// What the walks of the write roots found.
+    pub(crate) fn index(&self) -> &Arc<FileIndex> {
+        &self.0.index
+    }
+
+    /// The folder with an unreadable file and an empty folder.
+    pub(crate) fn blank(&self) -> io::Result<&Path> {
+        Ok(&self.0.private.folders()?.blank)
     }
 
     /// The folder for content that a command wrote to a protected path without approval.

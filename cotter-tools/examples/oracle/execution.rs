@@ -132,6 +132,8 @@ impl Bench {
         confinement.writes.extend([HOME.into(), "/work".into(), "/tmp".into(), LOG.into()]);
         confinement.reads.push("/oracle".into());
         confinement.protected.clear();
+        confinement.nested.clear();
+        confinement.covered.clear();
         Ok(Bench { project, workspace, runner, confinement })
     }
 

@@ -91,9 +91,9 @@ impl Judged {
 impl Oracle {
     fn new() -> Result<Self, Box<dyn Error>> {
         let bench = Bench::new()?;
-        let builder = |is_confined| kit::builder_in(&bench.workspace, is_confined);
-        let confined = builder(true).build()?;
-        let permissive = builder(false).level(Level::Permissive).build()?;
+        let builder = |confined| kit::builder_in(&bench.workspace, confined);
+        let confined = builder(kit::Confined::WithoutView).build()?;
+        let permissive = builder(kit::Confined::Not).level(Level::Permissive).build()?;
         Ok(Oracle { bench, confined, permissive })
     }
 

@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 use crate::bash::background::process::{BackgroundProcess, tail};
 use crate::{
     bash,
-    confine::{makes_repository, protect},
+    confine::{index::EndCheck, makes_repository, protect},
     process::Runner,
 };
 
@@ -236,7 +236,8 @@ impl Background {
             ));
         };
         let name = self.free_name(&session, name)?;
-        let mut job = bash::job(permit, &self.runner)?;
+        let (mut job, end_check) = bash::job(permit, &self.runner)?;
+        let end_check = end_check.map(EndCheck::outlives);
         if let Some(confinement) = &mut job.confinement {
             confinement.outlives = true;
         }
@@ -246,6 +247,7 @@ impl Background {
         let secret = permit.cx().secret_read_token();
         let ends_on_secret = permit.facts().reaches_out() && !secret.is_cancelled();
         let secret = ends_on_secret.then(|| secret.clone());
+        let job = (job, end_check);
         let process = BackgroundProcess::start(command, log, job, (&self.runner, secret)).await?;
         let (path, mut ended) = (process.log.clone(), process.ended.clone());
         self.processes.report_news(permit.cx(), false);

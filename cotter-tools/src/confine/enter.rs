@@ -3,6 +3,7 @@
 
 use std::{
     fs,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -15,7 +16,7 @@ use rustix::thread::{
     set_capabilities_secure_bits,
 };
 
-use crate::confine::{Confinement, Network, filter, system};
+use crate::confine::{Confinement, Network, SyscallSet, filter, mounts::PreparedView, system};
 
 /// The oldest usable ABI. Older ones cannot stop a command from truncating a file it may not write.
 const MIN_ABI: ABI = ABI::V3;
@@ -39,12 +40,26 @@ pub(crate) fn prepare() {
     system();
 }
 
-/// Rules made before a call arrives: those that most calls share.
-pub(crate) struct PreparedSandbox(Option<RulesetCreated>);
+/// What is made before a call arrives, because most calls need it: rules, and a view of the files.
+pub(crate) struct PreparedSandbox {
+    rules: Option<RulesetCreated>,
+    view: Option<PreparedView>,
+}
 
 impl PreparedSandbox {
-    pub(crate) fn new() -> Self {
-        PreparedSandbox(with_system(Network::Off, |rules, path| open(rules, path, reading())).ok())
+    /// Makes the rules, and a view if calls will want one.
+    pub(crate) fn new(wants_view: bool) -> Self {
+        let rules = with_system(Network::Off, |rules, path| open(rules, path, reading())).ok();
+        let view = if wants_view { PreparedView::new().ok() } else { None };
+        PreparedSandbox { rules, view }
+    }
+
+    /// Makes the view that a call needs, unless there is a current one.
+    pub(crate) fn renew_view(&mut self) -> Result<(), String> {
+        if self.view.as_ref().is_none_or(PreparedView::is_stale) {
+            self.view = Some(PreparedView::new()?);
+        }
+        Ok(())
     }
 
     /// The prepared rules, if the call's rules begin with them.
@@ -52,21 +67,25 @@ impl PreparedSandbox {
         let closed =
             |path: &PathBuf| confinement.closed.iter().any(|closed| closed.starts_with(path));
         let fits = confinement.network == Network::Off && !system().iter().any(closed);
-        self.0.take().filter(|_| fits)
+        self.rules.take().filter(|_| fits)
     }
 }
 
 impl Confinement {
-    /// Confines this process and all it starts. `is_mounted`: closed paths are already hidden by
-    /// mounts.
-    pub(crate) fn enter(
-        &self,
-        is_mounted: bool,
-        prepared: &mut PreparedSandbox,
-    ) -> Result<(), String> {
-        drop_capabilities();
+    /// Gives this process and all it starts its view of the files, if it has one.
+    pub(crate) fn enter_prepared_view(&self, prepared: &PreparedSandbox) -> Result<(), String> {
+        match (&prepared.view, self.view) {
+            (_, false) => Ok(()),
+            (Some(view), true) => self.enter_view(view),
+            (None, true) => Err("it has no view of the files".into()),
+        }
+    }
+
+    /// Confines this process and all it starts, after it has entered its view.
+    pub(crate) fn enter(&self, prepared: &mut PreparedSandbox) -> Result<(), String> {
+        self.drop_capabilities();
         rustix::thread::set_no_new_privs(true).map_err(|cause| cause.to_string())?;
-        self.landlock(is_mounted, prepared).map_err(|cause| format!("Landlock: {cause}"))?;
+        self.landlock(self.view, prepared).map_err(|cause| format!("Landlock: {cause}"))?;
         filter::apply(self.calls, self.network)
     }
 
@@ -177,27 +196,45 @@ fn open(
     }
 }
 
-/// Drops capabilities of root except those of an ordinary command, so that exec gives root no more.
-fn drop_capabilities() {
-    let allowed = CapabilitySet::CHOWN
-        | CapabilitySet::DAC_OVERRIDE
-        | CapabilitySet::FOWNER
-        | CapabilitySet::FSETID
-        | CapabilitySet::KILL
-        | CapabilitySet::SETGID
-        | CapabilitySet::SETUID
-        | CapabilitySet::NET_BIND_SERVICE;
-    let Ok(mut current) = rustix::thread::capabilities(None) else { return };
-    if current.permitted.is_empty() {
-        return;
+impl Confinement {
+    /// Drops the capabilities of root, so that exec gives none back either.
+    fn drop_capabilities(&self) {
+        let allowed = self.capabilities();
+        let Ok(mut current) = rustix::thread::capabilities(None) else { return };
+        if current.permitted.is_empty() {
+            return;
+        }
+        let bits = CapabilitiesSecureBits::NO_ROOT | CapabilitiesSecureBits::NO_ROOT_LOCKED;
+        let _ = set_capabilities_secure_bits(bits);
+        current.permitted &= allowed;
+        current.effective &= allowed;
+        current.inheritable = current.permitted;
+        let _ = rustix::thread::set_capabilities(None, current);
+        for capability in current.permitted.iter() {
+            let _ = configure_capability_in_ambient_set(capability, true);
+        }
     }
-    let bits = CapabilitiesSecureBits::NO_ROOT | CapabilitiesSecureBits::NO_ROOT_LOCKED;
-    let _ = set_capabilities_secure_bits(bits);
-    current.permitted &= allowed;
-    current.effective &= allowed;
-    current.inheritable = current.permitted;
-    let _ = rustix::thread::set_capabilities(None, current);
-    for capability in current.permitted.iter() {
-        let _ = configure_capability_in_ambient_set(capability, true);
+
+    /// The capabilities that root keeps. A program chosen by a person keeps those of an ordinary
+    /// command of root. The agent's commands keep none: files of root can be written without. If a
+    /// write root belongs to another user, as a folder of the host in a container does, those that
+    /// files need are kept, but only in a view, which limits them to the write roots.
+    fn capabilities(&self) -> CapabilitySet {
+        let files = CapabilitySet::CHOWN
+            | CapabilitySet::DAC_OVERRIDE
+            | CapabilitySet::FOWNER
+            | CapabilitySet::FSETID;
+        if self.calls == SyscallSet::Most {
+            return files
+                | CapabilitySet::KILL
+                | CapabilitySet::SETGID
+                | CapabilitySet::SETUID
+                | CapabilitySet::NET_BIND_SERVICE;
+        }
+        let user = rustix::process::geteuid().as_raw();
+        let is_foreign =
+            |path: &PathBuf| path.metadata().is_ok_and(|metadata| metadata.uid() != user);
+        let needs_files = user == 0 && self.view && self.writes.iter().any(is_foreign);
+        if needs_files { files } else { CapabilitySet::empty() }
     }
 }

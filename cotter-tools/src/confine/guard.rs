@@ -43,12 +43,14 @@ enum PathBackup {
 }
 
 impl PathGuard {
-    /// Backs up the paths that could change: with mounts only the missing ones, without mounts all.
-    pub(crate) fn take(confinement: &Confinement, mounted: bool) -> Self {
+    /// Backs up the paths that could change: in a view only the missing ones, otherwise all.
+    pub(crate) fn take(confinement: &Confinement) -> Self {
         let mut room = MAX_BACKUP;
-        let guarded = confinement.protected.iter().filter(|path| {
+        let all = confinement.protected.iter().chain(&confinement.nested);
+        let guarded = all.filter(|path| {
             let metadata = path.symlink_metadata();
-            !mounted || metadata.is_err() || metadata.is_ok_and(|metadata| metadata.is_symlink())
+            let is_mounted = confinement.view;
+            !is_mounted || metadata.is_err() || metadata.is_ok_and(|metadata| metadata.is_symlink())
         });
         let guarded: Vec<_> = guarded.collect();
         let known_links = guarded.iter().flat_map(|path| links_above(path)).collect();
@@ -58,6 +60,13 @@ impl PathGuard {
             .collect();
         let (closed, aside) = (confinement.closed.clone(), confinement.aside.clone());
         PathGuard { before, closed, aside, outlives: confinement.outlives, known_links }
+    }
+
+    /// The guard of paths that did not exist before.
+    pub(crate) fn of_new(paths: Vec<PathBuf>, aside: &Path, outlives: bool) -> Self {
+        let known_links = paths.iter().flat_map(|path| links_above(path)).collect();
+        let before = paths.into_iter().map(|path| (path, PathBackup::Absent)).collect();
+        PathGuard { before, closed: vec![], aside: Some(aside.into()), outlives, known_links }
     }
 
     /// Drops the backup of paths that were approved meanwhile: they stay as they are.

@@ -49,7 +49,7 @@ fn repository(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// The protected paths of a repository with its submodules and worktrees.
-fn protected_in_repository(git: &Path) -> Vec<PathBuf> {
+pub(crate) fn protected_in_repository(git: &Path) -> Vec<PathBuf> {
     let mut paths = protected_in_git_folder(git);
     for inner in ["modules", "worktrees"] {
         let entries = fs::read_dir(git.join(inner)).into_iter().flatten().flatten();

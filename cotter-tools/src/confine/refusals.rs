@@ -68,7 +68,9 @@ impl Confinement {
             {
                 Some(NO_NETWORK.to_owned())
             } else if REFUSED.iter().any(|word| lower.contains(word)) {
-                let paths = paths_in(line, workspace);
+                // Bash names itself and the line first.
+                let about = line.split_once(": line ").map_or(line, |(_, about)| about);
+                let paths = paths_in(about, workspace);
                 match paths.iter().find_map(|path| self.why_refused(path, workspace)) {
                     None if network_is_off
                         && paths.is_empty()
@@ -129,8 +131,15 @@ impl Confinement {
         if workspace.is_closed(path) {
             return Some(format!("{shown} is closed to commands"));
         }
-        if let Some(protected) = self.protected.iter().find(|protected| path.starts_with(protected))
-        {
+        if self.covered.iter().any(|covered| path.starts_with(covered)) {
+            return Some(format!(
+                "reading {shown} was refused: it has a secret's name or a rule is about it, and this \
+                 call does not name it. A call that names it is asked about; an allow rule \
+                 `read({shown})` of the person opens a secret's name"
+            ));
+        }
+        let mut protected = self.protected.iter().chain(&self.nested);
+        if let Some(protected) = protected.find(|protected| path.starts_with(protected)) {
             let shown = paths::format_path(protected, workspace);
             return Some(format!(
                 "writing to {shown} was refused: it decides what runs later, and this call was not \

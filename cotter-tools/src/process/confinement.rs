@@ -4,17 +4,24 @@
 use std::{
     collections::HashSet,
     io,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    sync::LazyLock,
 };
 
 use cotter::{
     Workspace,
+    builtin::is_protected,
     fs::git,
-    permission::{Zone, facts::Facts},
+    permission::{Zone, facts::Facts, file_rules::FileRules, rule::RuleKind},
 };
 
 use crate::{
-    confine::{Confinement, Network, Sandbox, SyscallSet, protect, system},
+    confine::{
+        Confinement, Network, Sandbox,
+        index::{EndCheck, FoundFiles},
+        is_approved, makes_repository, protect, system,
+    },
     process::Runner,
 };
 
@@ -33,24 +40,56 @@ impl Confinement {
         workspace: &Workspace,
         runner: &Runner,
     ) -> io::Result<Option<Self>> {
+        Confinement::of_call_with(facts, workspace, runner, None)
+            .map(|plan| plan.map(|(plan, _)| plan))
+    }
+
+    /// Like `of_call`, and enforces the rules about files. Also returns what the walk of the write roots
+    /// found.
+    pub(crate) fn of_call_with(
+        facts: &Facts,
+        workspace: &Workspace,
+        runner: &Runner,
+        rules: Option<&FileRules>,
+    ) -> io::Result<Option<(Self, FoundFiles)>> {
         if !runner.confines_zone(facts.zone) {
             return Ok(None);
         }
-        let temp = runner.temp()?;
+        let mut plan = Confinement::by_zone(facts, workspace, runner)?;
+        // Only paths inside an open one have to be closed; the rest was never open.
+        let is_inside_open = |closed: &&Path| {
+            let mut open = plan.reads.iter().chain(&plan.writes).chain(system());
+            open.any(|root| closed.starts_with(root))
+        };
+        let closed: Vec<_> = workspace.closed().filter(is_inside_open).map(PathBuf::from).collect();
+        // A missing path cannot be hidden. Creating it is prevented as for protected paths.
+        plan.protected.extend(closed.iter().filter(|path| !path.exists()).cloned());
+        plan.closed = closed;
+        let mut found = FoundFiles::default();
+        if facts.zone > Zone::Safe {
+            found = runner.index().walk(workspace, rules);
+            plan.keep_unwritable(&found, facts, workspace);
+        }
+        if plan.view && facts.zone >= Zone::Build {
+            plan.cover(&found, facts, workspace, rules);
+            plan.blank = Some(runner.blank()?.into());
+        }
+        Ok(Some((plan, found)))
+    }
+
+    /// What calls of a zone may touch.
+    fn by_zone(facts: &Facts, workspace: &Workspace, runner: &Runner) -> io::Result<Self> {
         let mut plan = Confinement {
-            calls: SyscallSet::Few,
             network: match facts.zone {
                 Zone::Safe | Zone::Workspace | Zone::Build => Network::Off,
                 Zone::Network => Network::On,
                 _ => Network::WithLocal,
             },
             reads: reads(workspace, runner),
-            writes: vec![temp.into()],
-            guarded_writes: vec![],
-            closed: vec![],
-            protected: vec![],
+            writes: vec![runner.temp()?.into()],
             aside: Some(runner.aside()?.into()),
-            outlives: false,
+            view: runner.why_no_view().is_none(),
+            ..Confinement::nothing()
         };
         if facts.zone > Zone::Safe {
             plan.writes.extend(workspace.write_roots().map(PathBuf::from));
@@ -66,16 +105,60 @@ impl Confinement {
             plan.reads.extend(facts.reads.iter().cloned());
             plan.writes.extend(facts.writes.iter().cloned());
         }
-        // Only paths inside an open one have to be closed; the rest was never open.
-        let is_inside_open = |closed: &&Path| {
-            let mut open = plan.reads.iter().chain(&plan.writes).chain(system());
-            open.any(|root| closed.starts_with(root))
+        Ok(plan)
+    }
+
+    /// Protects what was found deeper in the project, and what rules forbid to write.
+    fn keep_unwritable(&mut self, found: &FoundFiles, facts: &Facts, workspace: &Workspace) {
+        let is_known = |path: &PathBuf| self.protected.iter().any(|known| path.starts_with(known));
+        let mut nested = found.unwritable();
+        nested.retain(|path| !is_known(path) && !is_approved(path, facts, workspace));
+        let is_named = |path: &PathBuf| facts.writes.iter().any(|written| written == path);
+        let fixed =
+            found.fixed.iter().filter(|(path, kind)| *kind == RuleKind::Deny || !is_named(path));
+        nested.extend(fixed.map(|(path, _)| path.clone()));
+        self.nested = nested;
+    }
+
+    /// Protects the files that hooks run, unless the call was approved to write them.
+    pub(crate) fn protect_declared(&mut self, files: Vec<PathBuf>, facts: &Facts) {
+        let is_approved =
+            |file: &PathBuf| facts.writes.iter().any(|written| file.starts_with(written));
+        let is_file =
+            |file: &PathBuf| file.symlink_metadata().is_ok_and(|metadata| metadata.is_file());
+        let is_writable = |file: &PathBuf| self.writes.iter().any(|root| file.starts_with(root));
+        let files = files.into_iter().filter(|file| is_file(file) && is_writable(file));
+        let files: Vec<_> = files.filter(|file| !is_approved(file)).collect();
+        self.nested.extend(files);
+    }
+
+    /// Covers what the call does not name: secrets and what rules forbid to read.
+    fn cover(
+        &mut self,
+        found: &FoundFiles,
+        facts: &Facts,
+        workspace: &Workspace,
+        rules: Option<&FileRules>,
+    ) {
+        let is_named = |path: &Path| {
+            facts.reads.iter().chain(&facts.writes).any(|read| read.starts_with(path))
         };
-        let closed: Vec<_> = workspace.closed().filter(is_inside_open).map(PathBuf::from).collect();
-        // A missing path cannot be hidden. Creating it is prevented as for protected paths.
-        plan.protected.extend(closed.iter().filter(|path| !path.exists()).cloned());
-        plan.closed = closed;
-        Ok(Some(plan))
+        let is_allowed =
+            |path: &Path| rules.is_some_and(|rules| rules.allows_reading(path, workspace));
+        for hidden in &found.hidden {
+            let is_open = match hidden.rule {
+                Some(RuleKind::Deny) => false,
+                Some(_) => is_named(&hidden.path),
+                None => is_named(&hidden.path) || is_allowed(&hidden.path),
+            };
+            if !is_open {
+                self.covered.push(hidden.path.clone());
+                self.covered.extend(hidden.also.iter().cloned());
+            }
+        }
+        self.covered
+            .retain(|path| path.symlink_metadata().is_ok_and(|metadata| !metadata.is_symlink()));
+        self.covered.extend(closed_to_others().iter().cloned());
     }
 
     /// The confinement of a hook that came with a project: the rights of a build, and reading its
@@ -88,8 +171,29 @@ impl Confinement {
         let plan = Confinement::of_call(&Facts::zone(Zone::Build), workspace, runner)?;
         Ok(plan.map(|mut plan| {
             plan.reads.push(folder.into());
+            // A person trusted its code: it may read what the project has.
+            plan.covered = closed_to_others().to_vec();
             plan
         }))
+    }
+}
+
+impl EndCheck {
+    /// The check at the end of a call, which begins now.
+    pub(crate) fn of_call(
+        facts: &Facts,
+        workspace: &Workspace,
+        runner: &Runner,
+        before: FoundFiles,
+    ) -> io::Result<Self> {
+        let is_known = |path: &&PathBuf| is_protected(path, workspace);
+        let mut approved: Vec<_> = facts.writes.iter().filter(is_known).cloned().collect();
+        if makes_repository(facts) {
+            let new = facts.writes.iter().cloned().chain([workspace.cwd().into()]);
+            approved.extend(new.map(|folder| folder.join(".git")));
+        }
+        let (index, has_view) = (runner.index(), runner.why_no_view().is_none());
+        Ok(EndCheck::begin(index, workspace, before, approved, runner.aside()?, has_view))
     }
 }
 
@@ -98,6 +202,47 @@ impl Runner {
     pub fn confines_zone(&self, zone: Zone) -> bool {
         self.confines() && (zone < Zone::Machine || self.sandbox() == Sandbox::Required)
     }
+
+    /// True if a call of that zone counts as confined. Without a view of the files, code of the
+    /// project does only if a person chose so (`"sandbox": "landlock"`).
+    pub fn counts_as_confined(&self, zone: Zone) -> bool {
+        let is_enough = || self.sandbox() == Sandbox::Landlock || self.why_no_view().is_none();
+        self.confines_zone(zone) && (zone != Zone::Build || is_enough())
+    }
+
+    /// True if a call would run in a view of the files that enforces rules about them: there is one,
+    /// and the write roots are not too large to look through.
+    pub fn enforces_file_rules(&self, workspace: &Workspace) -> bool {
+        self.confines()
+            && self.why_no_view().is_none()
+            && self.index().walk(workspace, None).is_complete
+    }
+}
+
+/// The files and folders in `/etc` that only root or a group may read, found once: root reads there
+/// what any user may. Empty for an ordinary user.
+fn closed_to_others() -> &'static [PathBuf] {
+    static FOUND: LazyLock<Vec<PathBuf>> = LazyLock::new(|| {
+        let mut found = vec![];
+        let mut pending: Vec<PathBuf> = vec!["/etc".into()];
+        while let Some(folder) = pending.pop().filter(|_| rustix::process::geteuid().is_root()) {
+            for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+                let path = entry.path();
+                let Ok(metadata) = entry.metadata() else { continue };
+                if metadata.is_symlink() {
+                    continue;
+                }
+                let wanted = if metadata.is_dir() { 0o5 } else { 0o4 };
+                if metadata.mode() & wanted != wanted {
+                    found.push(path);
+                } else if metadata.is_dir() {
+                    pending.push(path);
+                }
+            }
+        }
+        found
+    });
+    &FOUND
 }
 
 /// The files in the home folder that hold a person's git identity.

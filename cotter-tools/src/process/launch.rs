@@ -16,8 +16,6 @@ use crate::process::{spawner_main::exit_now, wire::Request};
 /// The data a process needs to become the command.
 struct Launch<'a> {
     request: &'a Request,
-    /// True if it has its own mount namespace.
-    is_mounted: bool,
     prepared: PreparedSandbox,
     files: &'a Files,
     failure_pipe: PipeWriter,
@@ -33,12 +31,11 @@ pub(crate) struct Files {
 /// Starts the command. The pipe holds the reason if the command could not be started.
 pub(crate) fn launch(
     request: &Request,
-    is_mounted: bool,
     prepared: PreparedSandbox,
     files: &Files,
 ) -> io::Result<(Pid, PipeReader)> {
     let (failure_reader, failure_pipe) = io::pipe()?;
-    let mut launch = Launch { request, is_mounted, prepared, files, failure_pipe };
+    let mut launch = Launch { request, prepared, files, failure_pipe };
     Ok((start(&mut launch)?, failure_reader))
 }
 
@@ -97,11 +94,15 @@ impl Launch<'_> {
         }
         rustix::stdio::dup2_stdout(&self.files.stdout).map_err(cannot("connect its output"))?;
         rustix::stdio::dup2_stderr(&self.files.stderr).map_err(cannot("connect its output"))?;
+        let unconfined = |cause| format!("cannot confine it: {cause}");
+        // Before its folder is entered: there may be another one in its place in the view.
+        if let Some(confinement) = &request.confinement {
+            confinement.enter_prepared_view(&self.prepared).map_err(unconfined)?;
+        }
         let shown = request.cwd.display();
         rustix::process::chdir(&request.cwd).map_err(cannot(&format!("enter {shown}")))?;
         if let Some(confinement) = &request.confinement {
-            let entered = confinement.enter(self.is_mounted, &mut self.prepared);
-            entered.map_err(|cause| format!("cannot confine it: {cause}"))?;
+            confinement.enter(&mut self.prepared).map_err(unconfined)?;
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use rustix::{
     process::{Pid, PidfdFlags, WaitStatus, pidfd_open, set_child_subreaper},
 };
 
-use crate::confine::{Confinement, enter::PreparedSandbox, guard::PathGuard};
+use crate::confine::{enter::PreparedSandbox, guard::PathGuard};
 use crate::process::{
     Exit, ProcessEnd, launch,
     spawner_main::MinderFds,
@@ -46,15 +46,20 @@ fn receive(fds: &mut MinderFds) -> Result<Request, String> {
 
 fn run(
     request: &Request,
-    prepared: PreparedSandbox,
+    mut prepared: PreparedSandbox,
     control: &UnixStream,
     files: launch::Files,
     on_started: impl FnOnce(),
 ) -> Report {
-    let mounted = request.confinement.as_ref().is_some_and(Confinement::mounts);
-    let mut guard =
-        request.confinement.as_ref().map(|confinement| PathGuard::take(confinement, mounted));
-    let started = launch::launch(request, mounted, prepared, &files);
+    let confinement = request.confinement.as_ref();
+    if confinement.is_some_and(|confinement| confinement.view)
+        && let Err(why) = prepared.renew_view()
+    {
+        on_started();
+        return Report::NotStarted(format!("cannot confine it: {why}"));
+    }
+    let mut guard = confinement.map(PathGuard::take);
+    let started = launch::launch(request, prepared, &files);
     on_started();
     drop(files);
     let (pid, failure_reader) = match started {

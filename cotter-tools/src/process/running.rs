@@ -4,6 +4,7 @@ use std::{ffi::OsString, io, os::fd::OwnedFd, path::PathBuf, sync::Arc};
 
 use tokio::net::unix::pipe::Receiver;
 
+use crate::confine::index::EndCheck;
 use crate::process::{ProcessEnd, StartError, direct::DirectProcess};
 #[cfg(target_os = "linux")]
 use crate::process::{
@@ -22,6 +23,8 @@ pub struct RunningProcess {
     wait: ProcessWait,
     /// How it ended, once it has.
     result: Option<Result<ProcessEnd, StartError>>,
+    /// Done when it has ended.
+    end_check: Option<EndCheck>,
 }
 
 #[derive(Debug)]
@@ -85,7 +88,13 @@ impl RunningProcess {
             stderr: Some(Receiver::from_owned_fd(stderr)?),
             wait,
             result: None,
+            end_check: None,
         })
+    }
+
+    /// Adds a check that is done when it has ended, or soon after it was dropped.
+    pub(crate) fn with_end_check(self, end_check: Option<EndCheck>) -> Self {
+        RunningProcess { end_check, ..self }
     }
 
     /// The next piece of output, in order of arrival; `None` when the command has ended and
@@ -104,7 +113,13 @@ impl RunningProcess {
                         return Some(Chunk { stream: Stream::Stderr, bytes });
                     }
                 }
-                result = self.wait.wait() => self.result = Some(result),
+                result = self.wait.wait() => {
+                    let check = self.end_check.take().map_or(vec![], EndCheck::finish);
+                    self.result = Some(result.map(|mut end| {
+                        end.remarks.extend(check);
+                        end
+                    }));
+                }
             }
         }
         // All its processes are gone: the pipes hold all that is left, even if another process
@@ -132,6 +147,7 @@ impl RunningProcess {
 
     /// Marks these paths as approved by a person: their content stays when the command ends.
     pub(crate) fn approve(&mut self, paths: &[PathBuf]) {
+        self.end_check.iter().for_each(|check| check.approve(paths));
         #[cfg(target_os = "linux")]
         if let ProcessWait::ByMinder(handle) = &self.wait {
             let message = wire::framed(&wire::encode_approved(paths));
@@ -141,8 +157,6 @@ impl RunningProcess {
                 self.end();
             }
         }
-        #[cfg(not(target_os = "linux"))]
-        let _ = paths;
     }
 
     /// Waits until it has ended with all its processes. Its output is dropped.

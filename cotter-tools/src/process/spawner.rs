@@ -17,7 +17,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 use tokio::io::AsyncWriteExt;
 
 use crate::process::{
-    Job, MAX_PROCESSES, SPAWNER_ARG, StartError,
+    Job, MAX_PROCESSES, SPAWNER_ARG, StartError, VIEW_ARG,
     environment::MARK,
     running::{MinderHandle, RunningProcess},
     wire::{self, Request},
@@ -40,6 +40,19 @@ impl Spawner {
         Spawner { program, process: Mutex::new(None) }
     }
 
+    /// The reason why commands cannot have a view of the files of their own, if so. Runs the
+    /// spawner's program once.
+    pub(crate) fn why_no_view(&self) -> Option<String> {
+        let mut check = Command::new(&self.program);
+        check.arg(VIEW_ARG).env_clear().current_dir("/").stdin(Stdio::null()).stderr(Stdio::null());
+        match check.output() {
+            Ok(output) if output.status.success() => None,
+            Ok(output) if output.stdout.is_empty() => Some("it could not be checked".into()),
+            Ok(output) => Some(String::from_utf8_lossy(&output.stdout).into_owned()),
+            Err(cause) => Some(format!("cannot start {}: {cause}", self.program.display())),
+        }
+    }
+
     pub(crate) async fn start(
         self: &Arc<Self>,
         job: Job,
@@ -53,7 +66,8 @@ impl Spawner {
         let stdin = job.stdin.as_ref().map(|stdin| stdin.try_clone()).transpose()?;
         let files = [control.into(), to_stdout.into(), to_stderr.into()];
         let files: Vec<OwnedFd> = files.into_iter().chain(stdin).collect();
-        self.hand_over(&files, private)?;
+        let wants_view = job.confinement.as_ref().is_some_and(|confinement| confinement.view);
+        self.hand_over(&files, private, wants_view)?;
         own_end.set_nonblocking(true)?;
         let mut control = tokio::net::UnixStream::from_std(own_end)?;
         control.write_all(&wire::framed(&request(job, &mark).encode())).await?;
@@ -65,7 +79,12 @@ impl Spawner {
     }
 
     /// Sends a call's files to the spawner; starts the spawner if needed.
-    fn hand_over(&self, files: &[OwnedFd], private: &Path) -> Result<(), StartError> {
+    fn hand_over(
+        &self,
+        files: &[OwnedFd],
+        private: &Path,
+        wants_view: bool,
+    ) -> Result<(), StartError> {
         let mut process = self.process.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(spawner) = &*process
             && spawner.send(files).is_ok()
@@ -73,9 +92,10 @@ impl Spawner {
             return Ok(());
         }
         *process = None;
-        let spawner = SpawnerProcess::start(&self.program, private).map_err(|cause| {
-            StartError(format!("cannot start {}: {cause}", self.program.display()))
-        })?;
+        let spawner =
+            SpawnerProcess::start(&self.program, private, wants_view).map_err(|cause| {
+                StartError(format!("cannot start {}: {cause}", self.program.display()))
+            })?;
         spawner.send(files).map_err(std::io::Error::from)?;
         *process = Some(spawner);
         Ok(())
@@ -100,12 +120,14 @@ fn request(job: Job, mark: &OsString) -> Request {
 }
 
 impl SpawnerProcess {
-    /// The spawner removes the private folder if we end without doing so.
-    fn start(program: &Path, private: &Path) -> std::io::Result<Self> {
+    /// The spawner removes the private folder if we end without doing so. If the first call wants a
+    /// view of the files, it prepares one for every call.
+    fn start(program: &Path, private: &Path, wants_view: bool) -> std::io::Result<Self> {
         let (socket, child_socket) = UnixStream::pair()?;
         let child = Command::new(program)
             .arg(SPAWNER_ARG)
             .arg(private)
+            .args(wants_view.then_some(VIEW_ARG))
             .env_clear()
             .current_dir("/")
             .stdin(OwnedFd::from(child_socket))

@@ -24,12 +24,25 @@ use rustix::{
 };
 
 use crate::confine;
-use crate::process::{SPAWNER_ARG, minder, temp, tree};
+use crate::process::{SPAWNER_ARG, VIEW_ARG, minder, temp, tree};
 
 /// Serves as the spawner and never returns, if this process was started as one; else does nothing.
 pub(crate) fn run_spawner_if_requested() {
-    if std::env::args_os().nth(1).is_some_and(|word| word == SPAWNER_ARG) {
-        std::process::exit(serve());
+    match std::env::args_os().nth(1) {
+        Some(word) if word == SPAWNER_ARG => std::process::exit(serve()),
+        Some(word) if word == VIEW_ARG => std::process::exit(check_view()),
+        _ => {}
+    }
+}
+
+/// Says on standard output why this machine allows no view of the files.
+fn check_view() -> i32 {
+    match confine::mounts::check() {
+        Ok(()) => 0,
+        Err(why) => {
+            let _ = rustix::io::write(rustix::stdio::stdout(), why.as_bytes());
+            1
+        }
     }
 }
 
@@ -197,7 +210,8 @@ fn start_minder(
 
 /// Waits for one call and runs it. Returns when the socket is closed.
 fn run_minder(socket: &OwnedFd, taken_write: &OwnedFd) {
-    let prepared = confine::PreparedSandbox::new();
+    let wants_view = std::env::args_os().nth(3).is_some_and(|word| word == VIEW_ARG);
+    let prepared = confine::PreparedSandbox::new(wants_view);
     while let Ok(call) = receive(socket) {
         if let Some(fds) = call {
             close(socket);

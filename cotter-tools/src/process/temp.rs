@@ -2,9 +2,9 @@
 //! commands.
 
 use std::{
-    fs::DirBuilder,
+    fs::{DirBuilder, OpenOptions},
     io,
-    os::unix::fs::DirBuilderExt,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::OnceLock,
 };
@@ -26,6 +26,8 @@ pub(crate) struct PrivateFolders {
     pub(crate) logs: PathBuf,
     /// Content taken from protected paths. Created when needed.
     pub(crate) aside: PathBuf,
+    /// An unreadable file and an empty folder, which hide what commands must not read.
+    pub(crate) blank: PathBuf,
 }
 
 impl PrivateFolder {
@@ -39,12 +41,14 @@ impl PrivateFolder {
         }
         // Resolve links: the sandbox opens resolved paths.
         let all = self.below.canonicalize()?.join(format!("cotter-{}", random_name()?));
-        let [temp, logs, aside] = ["tmp", "logs", "aside"].map(|name| all.join(name));
-        for folder in [&all, &temp, &logs] {
+        let [temp, logs, aside, blank] =
+            ["tmp", "logs", "aside", "blank"].map(|name| all.join(name));
+        for folder in [&all, &temp, &logs, &blank, &blank.join("folder")] {
             DirBuilder::new().mode(0o700).create(folder)?;
         }
+        OpenOptions::new().write(true).create_new(true).mode(0o000).open(blank.join("file"))?;
         // If another thread was faster, ours is dropped and thereby removed.
-        let _ = self.folders.set(PrivateFolders { all, temp, logs, aside });
+        let _ = self.folders.set(PrivateFolders { all, temp, logs, aside, blank });
         self.folders.get().ok_or_else(|| io::Error::other("no temp folder"))
     }
 }
@@ -57,7 +61,7 @@ impl Drop for PrivateFolders {
 
 /// Removes a private folder, except for the files set aside.
 pub(crate) fn remove(all: &Path) {
-    for name in ["tmp", "logs"] {
+    for name in ["tmp", "logs", "blank"] {
         let _ = std::fs::remove_dir_all(all.join(name));
     }
     let _ = std::fs::remove_dir(all);

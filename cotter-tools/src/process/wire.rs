@@ -51,7 +51,9 @@ impl Request {
         ];
         if let Some(confinement) = &self.confinement {
             let outlives = if confinement.outlives { "outlives" } else { "" };
-            let modes = [confinement.network.as_str(), confinement.calls.as_str(), outlives];
+            let view = if confinement.view { "view" } else { "" };
+            let (network, calls) = (confinement.network.as_str(), confinement.calls.as_str());
+            let modes = [network, calls, outlives, view];
             lists.push(modes.map(|mode| mode.as_bytes().to_vec()).into());
             for paths in confinement.lists() {
                 lists.push(paths.iter().map(|path| bytes(path)).collect());
@@ -70,11 +72,14 @@ impl Request {
         let confinement = match lists.next() {
             None => None,
             Some(modes) => {
-                let [network, calls, outlives] = modes.try_into().ok()?;
+                let [network, calls, outlives, view] = modes.try_into().ok()?;
                 let network = Network::parse(str::from_utf8(&network).ok()?)?;
                 let calls = SyscallSet::parse(str::from_utf8(&calls).ok()?)?;
                 let paths = lists.map(|paths| paths.into_iter().map(path).collect()).collect();
-                Some(Confinement::from_lists(calls, network, outlives == b"outlives", paths)?)
+                let (outlives, view) = (outlives == b"outlives", view == b"view");
+                let modes =
+                    Confinement { calls, network, outlives, view, ..Confinement::nothing() };
+                Some(modes.from_lists(paths)?)
             }
         };
         Some(Request {
@@ -218,6 +223,10 @@ mod tests {
             closed: vec![],
             protected: vec!["/work/.git/hooks".into()],
             aside: Some("/tmp/aside".into()),
+            view: true,
+            nested: vec!["/work/a/.envrc".into()],
+            covered: vec!["/work/.env".into(), "/etc/shadow".into()],
+            blank: Some("/tmp/blank".into()),
             outlives: true,
         };
         let odd = OsString::from_vec(b"X=\xff\n".to_vec());

@@ -136,7 +136,9 @@ async fn s7_bash_command_gets_only_listed_variables() {
         line.split_once("COTTER_CALL=")
             .map_or(line.to_owned(), |(_, mark)| format!("COTTER_CALL=({} letters)", mark.len()))
     };
-    let shown: Vec<_> = shown.lines().map(mark).collect();
+    // Only root gets this one: it runs commands without its capabilities.
+    let lines = shown.lines().filter(|line| !line.starts_with("TAR_OPTIONS="));
+    let shown: Vec<_> = lines.map(mark).collect();
     expect![[r#"
         COTTER_CALL=(32 letters)
         GIT_CONFIG_COUNT=6
@@ -327,6 +329,8 @@ async fn check_refused(command: &str, expected: Expect) {
     std::fs::write(scratch.path().join("project/run.sh"), command).unwrap();
     let workspace = cotter::Workspace::new(&scratch.path().join("project"));
     let said = bash_result(runner(), workspace, "bash run.sh").await;
+    // A view words it in its own way.
+    let said = said.replace("Read-only file system", "Permission denied");
     // The quotes of `mkdir` depend on the locale.
     expected.assert_eq(&scratch.tidy(&said).replace(['‘', '’'], "'"));
 }
@@ -346,7 +350,7 @@ async fn b8_denied_access_hint_names_the_root_to_add() {
         exit code 1
         access to /somewhere was refused: it is outside the project. Use $TMPDIR for temporary files"#]]).await;
     check_refused("touch .git/hooks/pre-commit", expect![[r#"
-        touch: cannot touch '.git/hooks/pre-commit': Read-only file system
+        touch: cannot touch '.git/hooks/pre-commit': Permission denied
         exit code 1
         writing to .git/hooks was refused: it decides what runs later, and this call was not approved for it"#]]).await;
     check_refused(

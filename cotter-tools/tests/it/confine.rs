@@ -7,15 +7,21 @@ use std::{
 };
 
 use cotter::{
-    Workspace,
-    permission::{Zone, facts::Facts},
+    Agent, AgentBuilder, Workspace,
+    permission::{
+        Zone,
+        facts::Facts,
+        rule::{Rule, RuleKind},
+    },
 };
-use cotter_test::not_tested;
+use cotter_test::{PersonAnswer, ScriptedModel, ScriptedUi, Step, not_tested, transcript};
 use cotter_tools::{
+    bash::Bash,
     confine::{Confinement, Sandbox},
     process::{Exit, Runner, environment::Environment},
 };
 use expect_test::{Expect, expect};
+use serde_json::json;
 
 use crate::machine::{Scratch, job, runner};
 
@@ -171,6 +177,15 @@ async fn b8_writes_stay_in_the_project_the_temp_folder_and_caches() {
             wrote new
             wrote ../cache/x
             wrote PRIVATE/tmp/x
+            /bin/bash: line 1: ../out: Read-only file system
+            /bin/bash: line 1: ../home/x: Read-only file system
+            /bin/bash: line 1: /etc/x: Read-only file system
+            wrote /dev/null
+            -- without namespaces:
+            wrote src/x
+            wrote new
+            wrote ../cache/x
+            wrote PRIVATE/tmp/x
             /bin/bash: line 1: ../out: Permission denied
             /bin/bash: line 1: ../home/x: Permission denied
             /bin/bash: line 1: /etc/x: Permission denied
@@ -188,6 +203,13 @@ async fn b8_command_in_zone_safe_cannot_write() {
         Zone::Safe,
         command,
         expect![[r#"
+            /bin/bash: line 1: src/x: Read-only file system
+            /bin/bash: line 1: .envrc: Read-only file system
+            /bin/bash: line 1: ../cache/x: Read-only file system
+            wrote PRIVATE/tmp/x
+            rm: cannot remove '.envrc': Read-only file system
+            Code(1)
+            -- without namespaces:
             /bin/bash: line 1: src/x: Permission denied
             /bin/bash: line 1: .envrc: Permission denied
             /bin/bash: line 1: ../cache/x: Permission denied
@@ -218,12 +240,18 @@ async fn b8_home_folder_is_closed_except_for_the_git_user() {
         Zone::External,
         &format!("({command}) 2>&1; echo x 2>&1 > ../home/notes"),
         expect![[r#"
-        privatenotes
-        Me
-        ls: cannot open directory '/': Permission denied
-        /bin/bash: line 1: ../home/notes: Permission denied
-        Code(1)
-    "#]],
+            privatenotes
+            Me
+            ls: cannot open directory '/': Permission denied
+            /bin/bash: line 1: ../home/notes: Read-only file system
+            Code(1)
+            -- without namespaces:
+            privatenotes
+            Me
+            ls: cannot open directory '/': Permission denied
+            /bin/bash: line 1: ../home/notes: Permission denied
+            Code(1)
+        "#]],
     )
     .await;
 }
@@ -265,10 +293,12 @@ async fn s15_protected_paths_are_read_only_without_approval() {
         mv: cannot move '.vscode' to 'gone': Device or resource busy
         /bin/bash: line 1: .vscode/tasks.json: Read-only file system
         ln: failed to create hard link 'link' => '.envrc': Invalid cross-device link
-        old[the command changed /project/.mcp.json, which decides what runs later and was not approved: it was removed; the command's version is in PRIVATE/aside/1-.mcp.json]
+        cat: .envrc: Permission denied
+        [the command changed /project/.mcp.json, which decides what runs later and was not approved: it was removed; the command's version is in PRIVATE/aside/1-.mcp.json]
         [the command changed /project/CLAUDE.md, which decides what runs later and was not approved: it was removed; the command's version is in PRIVATE/aside/1-CLAUDE.md]
         [the command changed /project/.github/workflows, which decides what runs later and was not approved: it was removed; the command's version is in PRIVATE/aside/1-workflows]
         [the command changed /project/.git, which decides what runs later and was not approved: it was removed; the command's version is in PRIVATE/aside/1-.git]
+        Code(1)
         -- without namespaces:
         /bin/bash: line 1: .vscode/tasks.json: No such file or directory
         ln: failed to access '.envrc': No such file or directory
@@ -546,7 +576,7 @@ async fn b8_git_can_commit_in_a_linked_worktree_and_cannot_write_hooks_or_config
         error: could not write config file /main/.git/config: Device or resource busy
         Me
         /main/.git/config: Read-only file system
-        mv: cannot move '/main/.git' to '/main/.git.old': Permission denied
+        mv: cannot move '/main/.git' to '/main/.git.old': Read-only file system
         ls: cannot access '/main/.git/hooks/pre-commit': No such file or directory
         /main/.git/worktrees/tree/commondir: Read-only file system
         .git: Read-only file system
@@ -570,7 +600,7 @@ async fn b8_git_can_commit_in_a_linked_worktree_and_cannot_write_hooks_or_config
         error: could not write config file /main/.git/config: Device or resource busy
         Me
         /main/.git/config: Read-only file system
-        mv: cannot move '/main/.git' to '/main/.git.old': Permission denied
+        mv: cannot move '/main/.git' to '/main/.git.old': Read-only file system
         ls: cannot access '/main/.git/hooks/pre-commit': No such file or directory
         /main/.git/worktrees/tree/commondir: Read-only file system
         .git: Read-only file system
@@ -693,4 +723,336 @@ async fn s15_only_new_protected_files_are_removed_if_the_command_still_runs() {
     for name in [".husky", ".mcp.json"] {
         assert!(machine.path("project").join(name).symlink_metadata().is_err(), "{name}");
     }
+}
+
+/// Runs a call of the tool `bash` with every way to start the spawner. A question is answered with no.
+async fn check_call(
+    prepare: impl Fn(&Machine),
+    rules: &[(RuleKind, &str)],
+    command: &str,
+    expected: Expect,
+) {
+    if !can_confine() {
+        return;
+    }
+    let mut all = vec![];
+    for (way, _) in WAYS {
+        let machine = Machine::new();
+        prepare(&machine);
+        all.push(machine.call(way, rules, command).await);
+    }
+    let differing = WAYS.iter().zip(&all).filter(|(_, said)| **said != all[0]);
+    let mut shown = all[0].clone();
+    differing.for_each(|((way, _), said)| shown += &format!("-- {way}:\n{said}"));
+    expected.assert_eq(&shown);
+}
+
+impl Machine {
+    /// The result of a call of `bash`, with its decision.
+    async fn call(&self, way: &str, rules: &[(RuleKind, &str)], command: &str) -> String {
+        let runner = self.runner(way);
+        let temp = runner.temp().unwrap().parent().unwrap().display().to_string();
+        let steps = [Step::call("bash", json!({ "command": command })), Step::text("done")];
+        let builder = Agent::builder(ScriptedModel::new(steps))
+            .ui(ScriptedUi::new([PersonAnswer::No("no".into())]))
+            .workspace(self.workspace())
+            .tool(Bash::new(runner));
+        let add = |builder: AgentBuilder, (kind, text): &(RuleKind, &str)| {
+            builder.rule(Rule::parse(*kind, text).unwrap())
+        };
+        let agent = rules.iter().fold(builder, add).build().unwrap();
+        agent.process_request("go").await.unwrap();
+        let said = transcript(&agent.main_session().await.unwrap());
+        let (_, said) = said.split_once("result c1.1").unwrap();
+        let (said, _) = said.rsplit_once("assistant: done").unwrap();
+        let said = said.trim_start().replace(&temp, "PRIVATE");
+        said.replace(&self.scratch.path().display().to_string(), "")
+    }
+
+    fn put(&self, path: &str, text: &str) {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn b8_metadata_outside_the_write_roots_does_not_change() {
+    let command = "chmod 000 ../home/notes; touch -d 2001-01-01 ../home/notes; \
+                   chmod 777 ../home; python3 -c 'import os; os.setxattr(\"../home/notes\", \"user.x\", b\"y\")'; \
+                   chmod 600 data/token && touch -d 2001-01-01 data/token && echo inside";
+    check_python(
+        Zone::Build,
+        &format!("({command}) 2>&1 | grep -v '^ \\|Traceback'"),
+        expect![[r#"
+            chmod: changing permissions of '../home/notes': Read-only file system
+            touch: cannot touch '../home/notes': Read-only file system
+            chmod: changing permissions of '../home': Read-only file system
+            OSError: [Errno 30] Read-only file system: '../home/notes'
+            inside
+            -- without namespaces:
+            PermissionError: [Errno 13] Permission denied: '../home/notes'
+            inside
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn b8_system_v_ipc_is_private() {
+    if !can_confine() {
+        return;
+    }
+    let own = fs::read_link("/proc/self/ns/ipc").unwrap().display().to_string();
+    for (way, _) in WAYS {
+        let facts = Facts::zone(Zone::Build);
+        let said = Machine::new().run(way, &facts, "readlink /proc/self/ns/ipc").await;
+        assert_eq!(said.trim() != own, way != "without namespaces", "{way}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn root_b8_confined_root_has_no_capabilities_and_reads_no_password_hashes() {
+    if !can_confine() || !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let command = "(grep Cap[PE] /proc/self/status; cat /etc/shadow /etc/gshadow; \
+                   touch -d 2001-01-01 /etc/passwd; ls /etc/ssl/private) 2>&1";
+    let said = Machine::new().run("as it comes", &Facts::zone(Zone::Build), command).await;
+    expect![[r#"
+        CapPrm:	0000000000000000
+        CapEff:	0000000000000000
+        cat: /etc/shadow: Permission denied
+        cat: /etc/gshadow: Permission denied
+        touch: cannot touch '/etc/passwd': Read-only file system
+    "#]]
+    .assert_eq(&said);
+}
+
+#[tokio::test]
+async fn s15_protected_names_are_read_only_at_any_depth() {
+    if !can_confine() {
+        return;
+    }
+    let names = [
+        "packages/a/.envrc",
+        "packages/a/.vscode/tasks.json",
+        "packages/a/b/c/CLAUDE.md",
+        "packages/a/.mcp.json",
+        "packages/a/.husky/pre-commit",
+        "packages/a/.github/workflows/ci.yml",
+        "vendor/other/.git/config",
+        "vendor/other/.git/hooks/pre-commit",
+    ];
+    let writes: Vec<_> =
+        names.iter().map(|name| format!("echo new > {name}; rm -rf {name}")).collect();
+    let command =
+        format!("({}) > /dev/null 2>&1; echo x > packages/a/b/c/other", writes.join("; "));
+    for (way, _) in WAYS {
+        let machine = Machine::new();
+        names.iter().for_each(|name| machine.put(&format!("project/{name}"), "old"));
+        let said = machine.run(way, &Facts::zone(Zone::Build), &command).await;
+        for name in names {
+            let now = fs::read_to_string(machine.path("project").join(name));
+            assert_eq!(now.ok().as_deref(), Some("old"), "{way}: {name}: {said}");
+        }
+        assert!(machine.path("project/packages/a/b/c/other").exists(), "{way}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn s15_new_protected_names_at_any_depth_are_taken_away() {
+    let command = "./build.sh";
+    let script = "#!/bin/sh\nmkdir -p packages/b/.vscode sub/.git\necho evil > packages/b/.envrc\n\
+                  echo evil > packages/b/.vscode/tasks.json\necho fsmonitor > sub/.git/config\n\
+                  echo fine > packages/b/plain\nmv packages/a packages/c\nmkdir packages/a\n\
+                  echo evil > packages/a/AGENTS.md\n";
+    let prepare = |machine: &Machine| {
+        machine.put("project/build.sh", script);
+        machine.put("project/packages/a/AGENTS.md", "old");
+        let script = machine.path("project/build.sh");
+        assert!(Command::new("chmod").arg("+x").arg(script).status().unwrap().success());
+    };
+    let rules = [(RuleKind::Allow, "bash(./build.sh)")];
+    check_call(prepare, &rules, command, expect![[r#"
+        : the command changed /project/packages/a/AGENTS.md, which decides what runs later and was not approved: it was removed; the command's version is in PRIVATE/aside/1-AGENTS.md
+        the command changed /project/packages/b/.envrc, which decides what runs later and was not approved: it was removed; the command's version is in PRIVATE/aside/1-.envrc
+        the command changed /project/packages/b/.vscode, which decides what runs later and was not approved: it was removed; the command's version is in PRIVATE/aside/1-.vscode
+        the command changed /project/sub/.git, which decides what runs later and was not approved: it was removed; the command's version is in PRIVATE/aside/1-.git
+        -- without namespaces:
+        : the command changed /project/packages/a/AGENTS.md, which decides what runs later and was not approved: it was restored; the command's version is in PRIVATE/aside/1-AGENTS.md
+        the command changed /project/packages/b/.envrc, which decides what runs later and was not approved: it was removed; the command's version is in PRIVATE/aside/1-.envrc
+        the command changed /project/packages/b/.vscode, which decides what runs later and was not approved: it was removed; the command's version is in PRIVATE/aside/1-.vscode
+        the command changed /project/sub/.git, which decides what runs later and was not approved: it was removed; the command's version is in PRIVATE/aside/1-.git
+    "#]]).await;
+}
+
+#[tokio::test]
+async fn s15_git_makes_repositories_deeper_in_the_project() {
+    if !can_confine() {
+        return;
+    }
+    for (way, _) in WAYS {
+        let machine = Machine::new();
+        let said =
+            machine.call(way, &[(RuleKind::Allow, "bash(git init *)")], "git init -q sub").await;
+        let made = machine.path("project/sub/.git/config").exists();
+        assert!(made || said.contains("denied"), "{way}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn s18_secrets_that_a_call_does_not_name_cannot_be_read() {
+    let prepare = |machine: &Machine| {
+        for file in
+            ["project/.env", "project/deep/down/server.key", "project/deep/.aws/credentials"]
+        {
+            machine.put(file, "hidden");
+        }
+        std::os::unix::fs::symlink("deep/down/server.key", machine.path("project/link")).unwrap();
+        fs::hard_link(machine.path("project/.env"), machine.path("project/deep/hard")).unwrap();
+    };
+    let command = "for f in .$(printf %s env) deep/$(printf %s/ser%s.k%s down ver ey) \
+                   deep/.a$(printf %s/%s ws credentials) $(printf l%s ink) deep/$(printf h%s ard); do \
+                   cat $f || stat -c '%A %s' $f; done 2>&1; ls -A deep/.a$(printf %s ws)";
+    check_call(
+        prepare,
+        &[],
+        command,
+        expect![[r#"
+            : cat: .env: Permission denied
+            ---------- 0
+            cat: deep/down/server.key: Permission denied
+            ---------- 0
+            cat: deep/.aws/credentials: No such file or directory
+            stat: cannot statx 'deep/.aws/credentials': No such file or directory
+            cat: link: Permission denied
+            lrwxrwxrwx 20
+            cat: deep/hard: Permission denied
+            ---------- 0
+            reading .env was refused: it has a secret's name or a rule is about it, and this call does not name it. A call that names it is asked about; an allow rule `read(.env)` of the person opens a secret's name
+            reading deep/down/server.key was refused: it has a secret's name or a rule is about it, and this call does not name it. A call that names it is asked about; an allow rule `read(deep/down/server.key)` of the person opens a secret's name
+            reading deep/hard was refused: it has a secret's name or a rule is about it, and this call does not name it. A call that names it is asked about; an allow rule `read(deep/hard)` of the person opens a secret's name
+            -- without namespaces:
+            (denied): Permission denied for `bash`: no. Do not retry this exact call.
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn s18_named_and_allowed_secrets_can_be_read() {
+    let prepare = |machine: &Machine| {
+        machine.put("project/.env", "named");
+        machine.put("project/.npmrc", "allowed");
+        machine.put("project/other.key", "hidden");
+    };
+    let rules = [(RuleKind::Allow, "read(.npmrc)")];
+    let command = "X=1; cat .env .$(printf np%s mrc) ot$(printf her.%s key) 2>&1";
+    check_call(
+        prepare,
+        &rules,
+        command,
+        expect![[r#"
+            : namedallowedcat: other.key: Permission denied
+            exit code 1
+            reading other.key was refused: it has a secret's name or a rule is about it, and this call does not name it. A call that names it is asked about; an allow rule `read(other.key)` of the person opens a secret's name
+            SecretRead(".env")
+            -- without namespaces:
+            (denied): Permission denied for `bash`: no. Do not retry this exact call.
+            SecretRead(".env")
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn s18_deny_rules_over_files_hold_for_unknown_words() {
+    let prepare = |machine: &Machine| {
+        machine.put("project/plans/next.md", "denied");
+        machine.put("project/notes.md", "denied");
+        machine.put("project/fixed.txt", "old\n");
+        machine.put("project/free.txt", "free\n");
+        std::os::unix::fs::symlink("notes.md", machine.path("project/alias")).unwrap();
+    };
+    let rules = [
+        (RuleKind::Deny, "read(./plans)"),
+        (RuleKind::Deny, "read(notes.md)"),
+        (RuleKind::Deny, "write(fixed.txt)"),
+    ];
+    let command = "(for f in pl$(printf %s ans/next.md) not$(printf %s es.md) al$(printf %s ias) \
+                   fix$(printf %s ed.txt) fre$(printf %s e.txt); do cat $f; done; \
+                   echo new >> fix$(printf %s ed.txt)) 2>&1";
+    check_call(
+        prepare,
+        &rules,
+        command,
+        expect![[r#"
+            : cat: plans/next.md: No such file or directory
+            cat: notes.md: Permission denied
+            cat: alias: Permission denied
+            old
+            free
+            /bin/bash: line 1: fixed.txt: Read-only file system
+            exit code 1
+            reading notes.md was refused: it has a secret's name or a rule is about it, and this call does not name it. A call that names it is asked about; an allow rule `read(notes.md)` of the person opens a secret's name
+            writing to fixed.txt was refused: it decides what runs later, and this call was not approved for it
+            -- without namespaces:
+            (denied): Permission denied for `bash`: no. Do not retry this exact call.
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn s18_unknown_words_ask_where_a_rule_cannot_be_enforced() {
+    let rules = [(RuleKind::Deny, "write")];
+    check_call(
+        |_| {},
+        &rules,
+        "cat $(echo src/x)",
+        expect![[r#"
+            (denied): Permission denied for `bash`: no. Do not retry this exact call.
+        "#]],
+    )
+    .await;
+    let rules = [(RuleKind::Deny, "read(//usr/share/*)")];
+    check_call(
+        |_| {},
+        &rules,
+        "cat $(echo src/x)",
+        expect![[r#"
+            (denied): Permission denied for `bash`: no. Do not retry this exact call.
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn s18_code_of_the_project_asks_without_a_view() {
+    if !can_confine() {
+        return;
+    }
+    let mut all = String::new();
+    for (way, _) in WAYS {
+        for sandbox in [Sandbox::Auto, Sandbox::Landlock, Sandbox::Required] {
+            let machine = Machine::new();
+            let runner = machine.runner(way).with_sandbox(sandbox);
+            let (counts, why) =
+                (runner.counts_as_confined(Zone::Build), runner.cannot_confine().is_some());
+            all += &format!("{way}, {}: confined {counts}, refused {why}\n", sandbox.as_str());
+        }
+    }
+    expect![[r#"
+        as it comes, auto: confined true, refused false
+        as it comes, landlock: confined true, refused false
+        as it comes, required: confined true, refused false
+        without namespaces, auto: confined false, refused false
+        without namespaces, landlock: confined true, refused false
+        without namespaces, required: confined false, refused true
+        without rights, auto: confined true, refused false
+        without rights, landlock: confined true, refused false
+        without rights, required: confined true, refused false
+    "#]]
+    .assert_eq(&all);
 }

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fmt::Write};
 use serde::Deserialize;
 use tokio::runtime::Builder;
 
-use crate::kit::{Project, explain, verdict};
+use crate::kit::{Confined, Project, explain, verdict};
 
 /// One line of a corpus.
 #[derive(Deserialize)]
@@ -31,9 +31,9 @@ pub(crate) struct Tally {
 impl Tally {
     /// Judges every command of a corpus at level `standard`. Folders that stand for the project or for a
     /// home are replaced by those of the test project.
-    pub(crate) fn of(corpus: &str, is_confined: bool) -> Tally {
+    pub(crate) fn of(corpus: &str, confined: Confined) -> Tally {
         let (project, mut tally) = (Project::without_links(), Tally::default());
-        let agent = project.agent_confined(&[], is_confined);
+        let agent = project.agent_confined(&[], confined);
         let runtime = Builder::new_current_thread().build().unwrap();
         for (number, line) in corpus.lines().enumerate() {
             let row: Row = serde_json::from_str(line)

@@ -14,7 +14,7 @@ use cotter::{
     tool::ToolFuture,
 };
 use cotter_test::ScriptedModel;
-use cotter_tools::shell;
+use cotter_tools::{bash::decide_confinement, shell};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -64,12 +64,12 @@ impl Project {
     /// An agent with these rules. Its `bash` returns the facts of a command and runs nothing. Nothing is
     /// confined.
     pub(crate) fn agent(&self, rules: &[(RuleKind, String)]) -> Agent {
-        self.agent_confined(rules, false)
+        self.agent_confined(rules, Confined::Not)
     }
 
     /// The same agent, with commands that would run confined.
-    pub(crate) fn agent_confined(&self, rules: &[(RuleKind, String)], is_confined: bool) -> Agent {
-        let builder = builder_in(&self.workspace, is_confined);
+    pub(crate) fn agent_confined(&self, rules: &[(RuleKind, String)], confined: Confined) -> Agent {
+        let builder = builder_in(&self.workspace, confined);
         let rules = rules.iter().map(|(kind, text)| Rule::parse(*kind, text).unwrap());
         rules.fold(builder, |builder, rule| builder.rule(rule)).build().unwrap()
     }
@@ -132,8 +132,19 @@ impl Project {
 }
 
 /// An agent in a workspace. Its `bash` returns the facts of a command and runs nothing.
-pub(crate) fn builder_in(workspace: &Workspace, is_confined: bool) -> AgentBuilder {
-    Agent::builder(ScriptedModel::new([])).workspace(workspace.clone()).tool(Bash::new(is_confined))
+pub(crate) fn builder_in(workspace: &Workspace, confined: Confined) -> AgentBuilder {
+    Agent::builder(ScriptedModel::new([])).workspace(workspace.clone()).tool(Bash::new(confined))
+}
+
+/// How commands would be confined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Confined {
+    /// Not, or without a view of the files: code of the project counts as unconfined.
+    Not,
+    /// Without a view of the files, where a person said that it is enough.
+    WithoutView,
+    /// In a view of the files that enforces the rules about them.
+    InView,
 }
 
 /// Commands of one kind, under the same rules.
@@ -194,17 +205,17 @@ pub(crate) fn brief(command: &str) -> String {
 
 struct Bash {
     spec: ToolSpec,
-    is_confined: bool,
+    confined: Confined,
 }
 
 impl Bash {
-    fn new(is_confined: bool) -> Self {
+    fn new(confined: Confined) -> Self {
         let schema = json!({
             "type": "object",
             "properties": {"command": {"type": "string"}},
             "required": ["command"],
         });
-        Bash { spec: ToolSpec::new("bash", "Tells what a command touches.", schema), is_confined }
+        Bash { spec: ToolSpec::new("bash", "Tells what a command touches.", schema), confined }
     }
 }
 
@@ -216,7 +227,8 @@ impl Tool for Bash {
     fn effects(&self, input: &Value, workspace: &Workspace) -> Facts {
         let mut facts = shell::facts(input["command"].as_str().unwrap(), workspace);
         // As the runner does where the machine can confine.
-        facts.confined = self.is_confined && facts.zone < Zone::Machine;
+        let is_confined = |zone| self.confined != Confined::Not && zone < Zone::Machine;
+        decide_confinement(&mut facts, is_confined, || self.confined == Confined::InView);
         facts
     }
 

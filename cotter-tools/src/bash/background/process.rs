@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     bash,
+    confine::index::EndCheck,
     process::{Job, ProcessEnd, Runner, running::RunningProcess},
 };
 
@@ -77,13 +78,13 @@ impl BackgroundProcess {
     pub(crate) async fn start(
         command: &str,
         (log, file): (PathBuf, File),
-        job: Job,
+        (job, end_check): (Job, Option<EndCheck>),
         (runner, secret): (&Runner, Option<CancellationToken>),
     ) -> Result<Self, ToolError> {
         let protected = job.confinement.iter().flat_map(|confinement| &confinement.protected);
         let absent = protected.filter(|path| path.symlink_metadata().is_err()).cloned().collect();
         let running = match runner.start(job).await {
-            Ok(running) => running,
+            Ok(running) => running.with_end_check(end_check),
             Err(cause) => {
                 let _ = fs::remove_file(&log);
                 return Err(bash::start_error(cause));
