@@ -1,0 +1,2 @@
+#!/bin/sh
+echo '[{"decision": "block", "reason": "in an array"}]'

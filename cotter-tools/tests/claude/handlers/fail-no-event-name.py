@@ -1,0 +1,2 @@
+"""The required hookEventName is missing."""
+print('{"hookSpecificOutput": {"permissionDecision": "deny", "permissionDecisionReason": "x"}}')

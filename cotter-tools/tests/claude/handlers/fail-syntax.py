@@ -1,0 +1,4 @@
+import sys
+
+def check(event)
+    sys.exit(2)

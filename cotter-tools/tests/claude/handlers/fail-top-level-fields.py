@@ -1,0 +1,3 @@
+"""The fields of hookSpecificOutput at the top level: ignored."""
+import json
+print(json.dumps({"permissionDecision": "deny", "additionalContext": "never seen"}))
