@@ -245,8 +245,11 @@ impl AgentSetup<'_> {
             .into_iter()
             .fold(builder, |builder, selected| builder.config(|config| selected.configure(config)));
         let agent = configure(builder).build()?;
-        let hook_host: Arc<dyn HookHost> =
-            Arc::new(tools::hook_runner(&base.runner, self.redactor.clone())?);
+        let hook_host: Arc<dyn HookHost> = Arc::new(tools::hook_runner(
+            &base.runner,
+            &self.files.values(),
+            self.redactor.clone(),
+        )?);
         self.spaces.set_hook_host(&hook_host);
 
         let mut pending_load = PendingLoad::first_load(&agent, hook_host.clone())?;

@@ -7,7 +7,9 @@
 //!   │                                                                 command_hook/hook_files.rs
 //!   │        the name of a hook without a given name                  command_hook/names.rs
 //! dialect    event ─► standard input; exit code and output ─► answer  command_hook/dialect.rs
-//!   │        two pure functions each
+//!   │        two pure functions each                                  command_hook/stdout.rs
+//! failure    the hook's own, or the host's, which never passes        command_hook/failure.rs
+//!   │
 //! HookHost   starts processes; the caller implements it
 //!   │
 //! ExternalHook  asked by the common dispatch, like every hook         cotter::hooks::external
@@ -22,10 +24,13 @@ pub mod hook_files;
 pub(crate) mod names;
 pub(crate) mod other_points;
 pub mod dialect;
+pub(crate) mod stdout;
+pub mod failure;
 mod declared_files;
 mod resident;
 
 use std::{
+    any::Any,
     ffi::OsString,
     future::Future,
     path::PathBuf,
@@ -37,12 +42,13 @@ use std::{
 use smol_str::{SmolStr, format_smolstr};
 
 pub(crate) use crate::command_hook::entry::command;
-use crate::command_hook::resident::ResidentHook;
 pub use crate::command_hook::{
     dialect::Dialect,
     entry::{CommandHook, CommandLine, OnFailure},
+    failure::HookFailure,
     names::assign_names_in_origin,
 };
+use crate::command_hook::{failure::time_limit_error, resident::ResidentHook};
 use cotter::{
     Cx, Owner, Registry, Workspace,
     hooks::{
@@ -53,7 +59,8 @@ use cotter::{
     host, text,
 };
 
-/// The maximum size of a hook's standard output in bytes; a longer output is a failure.
+/// The maximum size of a hook's standard output in bytes. The rest is read and dropped; a longer output is a
+/// failure, unless the exit code refuses.
 pub const MAX_OUTPUT: usize = 1024 * 1024;
 /// The number of bytes kept of a hook's standard error.
 pub const MAX_STDERR: usize = 64 * 1024;
@@ -63,11 +70,17 @@ pub(crate) const EXTRA_TIME: Duration = Duration::from_secs(1);
 /// Starts the processes of hooks. The library itself starts none.
 pub trait HookHost: Send + Sync + 'static {
     /// Starts a program, writes its input and waits for its end. Dropping the future ends the program and
-    /// everything it started. An error says why the program could not be started.
+    /// everything it started. An error says why the program could not be started; it is never an answer.
     fn run(
         &self,
         job: ProcessSpec,
     ) -> Pin<Box<dyn Future<Output = Result<ProcessOutput, String>> + Send>>;
+
+    /// Waits for a place among the programs of hooks that run at once. A hook waits before its time limit
+    /// begins, and keeps the place until its program has ended. A host without a bound keeps the default.
+    fn take_place(&self) -> Pin<Box<dyn Future<Output = HookPlace> + Send>> {
+        Box::pin(std::future::ready(HookPlace::default()))
+    }
 
     /// Starts a resident program that answers line by line. `stdin` of the job is not used.
     fn serve(&self, job: ProcessSpec) -> Result<Box<dyn ResidentProcess>, String>;
@@ -80,6 +93,19 @@ pub trait HookHost: Send + Sync + 'static {
     ) -> Pin<Box<dyn Future<Output = Result<WebhookResponse, String>> + Send>> {
         let _ = request;
         Box::pin(std::future::ready(Err("this host sends no webhook requests".into())))
+    }
+}
+
+/// A place among the programs of hooks that run at once. Dropping it gives it back.
+#[derive(Default)]
+pub struct HookPlace {
+    _place: Option<Box<dyn Any + Send>>,
+}
+
+impl HookPlace {
+    /// A place that the host gets back when this is dropped.
+    pub fn new(place: impl Any + Send) -> Self {
+        HookPlace { _place: Some(Box::new(place)) }
     }
 }
 
@@ -108,14 +134,15 @@ pub struct WebhookResponse {
     pub is_redacted: bool,
 }
 
+/// The future of a resident program's answer.
+pub type ExchangeFuture<'a> =
+    Pin<Box<dyn Future<Output = Result<Vec<u8>, HookFailure>> + Send + 'a>>;
+
 /// A resident program. Dropping it ends the program and everything it started.
 pub trait ResidentProcess: Send {
     /// Sends one line and returns the next line of output, both without the line end. After an error the
     /// program must not be used again.
-    fn exchange<'a>(
-        &'a mut self,
-        line: &'a [u8],
-    ) -> Pin<Box<dyn Future<Output = Result<Vec<u8>, String>> + Send + 'a>>;
+    fn exchange<'a>(&'a mut self, line: &'a [u8]) -> ExchangeFuture<'a>;
 
     /// Returns the standard error since the last call, as far as it has arrived.
     fn take_stderr(&mut self) -> Vec<u8> {
@@ -295,10 +322,10 @@ impl CommandHook {
     async fn wait_for_answer(
         &self,
         request: &HookRequest,
-        answer: impl Future<Output = Result<HookAnswer, String>>,
+        answer: impl Future<Output = Result<HookAnswer, HookFailure>>,
     ) -> Result<HookAnswer, String> {
         if self.on_failure == OnFailure::Block {
-            return answer.await;
+            return answer.await.map_err(|failure| failure.to_string());
         }
         let limit = self.limit();
         let result = tokio::time::timeout(limit, answer).await;
@@ -307,65 +334,23 @@ impl CommandHook {
         self.apply_failure_policy(request, result.unwrap_or_else(late))
     }
 
-    /// Turns a failure into the default answer if the hook's failure passes, and notifies the person. The
-    /// person is notified once per call, even if the hook is asked again about a changed event.
+    /// Turns the hook's own failure into the default answer if it passes, and notifies the person. The person
+    /// is notified once per call, even if the hook is asked again about a changed event. A failure of the host
+    /// stays an error.
     pub(crate) fn apply_failure_policy<T: Default>(
         &self,
         request: &HookRequest,
-        result: Result<T, String>,
+        result: Result<T, HookFailure>,
     ) -> Result<T, String> {
         match (result, self.on_failure) {
-            (Err(why), OnFailure::Pass) => {
+            (Err(HookFailure::Hook(why)), OnFailure::Pass) => {
                 let HookRequest { cx, point, payload, .. } = request;
                 let message = format!("hook `{}` failed and passes: {why}", self.name);
                 host::notify_once(cx, format!("{point} {}", payload["callId"]), &message);
                 host::set_caveat(cx, CaveatKind::Failed, &why);
                 Ok(T::default())
             }
-            (result, _) => result,
-        }
-    }
-}
-
-/// The variables with which Python neither writes compiled files beside its sources nor reads those that are
-/// there: trust does not cover them. Nothing can be created below a device.
-pub(crate) fn without_python_caches() -> [(String, OsString); 2] {
-    [
-        ("PYTHONDONTWRITEBYTECODE".into(), "1".into()),
-        ("PYTHONPYCACHEPREFIX".into(), "/dev/null".into()),
-    ]
-}
-
-/// The error of a hook that exceeded its time limit, with the end of its standard error.
-pub(crate) fn time_limit_error(limit: Duration, stderr: &str) -> String {
-    match text::take_last_lines(stderr) {
-        end if end.is_empty() => format!("it took longer than {limit:?}"),
-        end => format!("it took longer than {limit:?}; end of its standard error: {end}"),
-    }
-}
-
-/// The error of a hook that exited with a code without a meaning, with the end of its standard error.
-pub(crate) fn exit_error(code: i32, stderr: &[u8]) -> String {
-    match text::take_last_lines(&String::from_utf8_lossy(stderr)) {
-        end if end.is_empty() => format!("it exited with code {code}"),
-        end => format!("it exited with code {code}: {end}"),
-    }
-}
-
-/// Adds the accesses that the sandbox blocked to the error of a failed hook. For any other result, passes
-/// them to `notify`.
-pub(crate) fn add_blocked_accesses<T>(
-    result: Result<T, String>,
-    output: &ProcessOutput,
-    notify: impl Fn(&str),
-) -> Result<T, String> {
-    match result {
-        Err(why) if !output.blocked_accesses.is_empty() => {
-            Err(format!("{why}; {}", output.blocked_accesses.join("; ")))
-        }
-        result => {
-            output.blocked_accesses.iter().for_each(|access| notify(access));
-            result
+            (result, _) => result.map_err(|failure| failure.to_string()),
         }
     }
 }
@@ -382,6 +367,21 @@ impl<F: FnMut() -> String> Drop for StderrGuard<'_, F> {
     }
 }
 
+/// The variables with which Python neither writes compiled files beside its sources nor reads those that are
+/// there: trust does not cover them. Nothing can be created below a device.
+pub(crate) fn without_python_caches() -> [(String, OsString); 2] {
+    [
+        ("PYTHONDONTWRITEBYTECODE".into(), "1".into()),
+        ("PYTHONPYCACHEPREFIX".into(), "/dev/null".into()),
+    ]
+}
+
+/// Waits for a place among the programs that run at once. The hook's clock stands still meanwhile.
+pub(crate) async fn take_place(hook_host: &dyn HookHost, cx: &Cx) -> HookPlace {
+    let _paused = host::pause_clock(cx);
+    hook_host.take_place().await
+}
+
 /// A hook whose program is started for each event.
 struct OneShotHook {
     hook: CommandHook,
@@ -395,16 +395,18 @@ impl ExternalHook for OneShotHook {
         let job = hook.process_spec(base, &request, hook.dialect.stdin(&request.payload));
         let stderr = job.stderr.clone();
         Box::pin(async move {
+            let _place = take_place(&*host, &request.cx).await;
             let answer = async {
                 let stderr_guard = StderrGuard { cx: &request.cx, read_stderr: || stderr.text() };
-                let output = host.run(job).await?;
+                let output = host.run(job).await.map_err(HookFailure::Host)?;
                 drop(stderr_guard);
                 request.cx.remark(&String::from_utf8_lossy(&output.stderr));
                 let notify =
                     |message: &str| request.cx.notify(&format!("hook `{}`: {message}", hook.name));
                 output.remarks.iter().for_each(|remark| notify(remark));
-                let answer = hook.dialect.answer(request.point, &hook.name, &output);
-                add_blocked_accesses(answer, &output, notify)
+                let answer = hook.dialect.answer(request.point, &hook.name, &output)?;
+                output.blocked_accesses.iter().for_each(|access| notify(access));
+                Ok(answer)
             };
             hook.wait_for_answer(&request, answer).await
         })

@@ -79,6 +79,7 @@ impl Tool for Bash {
             let timeout = timeout.unwrap_or(TIMEOUT).min(MAX_TIMEOUT);
             let (job, end_check) = job(&permit, &self.runner)?;
             let (confinement, cwd) = (job.confinement.clone(), job.cwd.clone());
+            let _place = self.runner.take_place().await;
             let running = self.runner.start(job).await.map_err(start_error)?;
             let running = running.with_end_check(end_check);
             let mut output = collect_output(running, &permit, timeout).await?;

@@ -26,6 +26,7 @@ pub(crate) mod enter;
 pub(crate) mod filter;
 pub(crate) mod guard;
 pub(crate) mod index;
+pub(crate) mod interpreters;
 pub(crate) mod mounts;
 pub(crate) mod protect;
 pub(crate) mod refusals;

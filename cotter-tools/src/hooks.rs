@@ -11,6 +11,7 @@ use std::{
     future::Future,
     io::Write,
     os::fd::OwnedFd,
+    path::Path,
     pin::Pin,
     sync::{
         Arc,
@@ -20,8 +21,8 @@ use std::{
 
 use cotter::text::{self, redact::Redactor};
 use cotter_files::command_hook::{
-    self, HookHost, MAX_OUTPUT, MAX_STDERR, ProcessOutput, ResidentProcess, StderrBuffer,
-    WebhookRequest, WebhookResponse,
+    self, ExchangeFuture, HookHost, HookPlace, MAX_OUTPUT, MAX_STDERR, ProcessOutput,
+    ResidentProcess, StderrBuffer, WebhookRequest, WebhookResponse, failure::HookFailure,
 };
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use tokio::{io::AsyncWriteExt, net::unix::pipe::Sender};
@@ -31,7 +32,8 @@ use crate::{
     hooks::webhook::Webhooks,
     process::{
         Exit, Job, Runner, StartError,
-        environment::{Environment, find_program},
+        environment::{Environment, find_program, is_program},
+        places::Places,
         running::{RunningProcess, Stream},
     },
 };
@@ -42,10 +44,13 @@ pub struct HookRunner {
     /// For confined hooks.
     runner: Runner,
     own: Runner,
-    /// The person's variables; hooks get few of them.
+    /// The person's variables. Confined hooks get few of them, the person's own hooks all but the hidden ones.
     variables: Arc<[(OsString, OsString)]>,
+    /// The names of variables that a hook gets only if its entry names them: the keys of models.
+    hidden: Arc<[OsString]>,
     /// The number of hooks that run now.
     running: Arc<AtomicUsize>,
+    places: Places,
     /// The webhook client, and the redactor for the sent data.
     webhooks: Option<(Webhooks, Arc<Redactor>)>,
 }
@@ -60,12 +65,26 @@ enum HookLifetime {
 }
 
 impl HookRunner {
-    /// Uses `runner` for confined hooks. Hooks get the usual ones of these variables, and those
-    /// their entries name.
+    /// Uses `runner` for confined hooks. A confined hook gets those of these variables that commands of
+    /// `runner` get, and those its entry names. The person's own hooks get all.
     pub fn new(runner: Runner, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         let own = Runner::direct_by_group();
         let variables = variables.into_iter().collect();
-        HookRunner { runner, own, variables, running: Arc::default(), webhooks: None }
+        let (running, places) = (Arc::default(), Places::within_limits());
+        HookRunner {
+            runner,
+            own,
+            variables,
+            hidden: Arc::default(),
+            running,
+            places,
+            webhooks: None,
+        }
+    }
+
+    /// Hides variables from hooks whose entries do not name them.
+    pub fn with_hidden(self, names: impl IntoIterator<Item = OsString>) -> Self {
+        HookRunner { hidden: names.into_iter().collect(), ..self }
     }
 
     /// Also posts to webhooks. Secrets are removed from the sent data.
@@ -95,6 +114,23 @@ impl HookRunner {
         Ok(headers)
     }
 
+    /// The variables of a hook.
+    fn environment(&self, job: &command_hook::ProcessSpec) -> Environment {
+        let variables = self.variables.iter().cloned();
+        let is_named =
+            |name: &OsString| job.variable_names.iter().any(|named| name == named.as_str());
+        if !job.confined {
+            let is_given = |name: &OsString| is_named(name) || !self.hidden.contains(name);
+            return Environment::all(variables.filter(|(name, _)| is_given(name)));
+        }
+        let of_commands = self.runner.environment();
+        let is_given =
+            |name: &OsString| is_named(name) || name == "TMPDIR" || of_commands.contains(name);
+        let given: Vec<_> =
+            self.variables.iter().map(|(name, _)| name.clone()).filter(is_given).collect();
+        Environment::chosen(variables, &given)
+    }
+
     /// The job of a hook, and the runner that starts it.
     fn job(
         &self,
@@ -103,17 +139,24 @@ impl HookRunner {
         lifetime: HookLifetime,
     ) -> Result<(&Runner, Job), String> {
         let to_message = |cause: std::io::Error| cause.to_string();
-        let mut named = job.variable_names.clone();
-        named.push("TMPDIR".into());
-        let environment = Environment::chosen(self.variables.iter().cloned(), &named);
+        let environment = self.environment(job);
         let others = job.variables.iter().map(|(name, value)| (name.into(), value.clone()));
         let mut environment = environment.with(&job.workspace, others);
         let (runner, confinement) = match job.confined {
             false => (&self.own, None),
             true => {
                 environment.retain(|(name, _)| name != "TMPDIR");
-                environment.push(("TMPDIR".into(), self.runner.temp().map_err(to_message)?.into()));
-                let plan = Confinement::of_hook(&job.cwd, &job.workspace, &self.runner);
+                let temp = self.runner.temp().map_err(|cause| {
+                    format!("cannot create a folder for temporary files: {cause}; `TMPDIR` must name a folder that can be written")
+                })?;
+                environment.push(("TMPDIR".into(), temp.into()));
+                let plan = Confinement::of_hook(
+                    &job.words,
+                    &job.cwd,
+                    &job.workspace,
+                    &environment,
+                    &self.runner,
+                );
                 let mut plan = plan.map_err(to_message)?;
                 if let (HookLifetime::Stays, Some(plan)) = (lifetime, &mut plan) {
                     plan.aside = None;
@@ -149,7 +192,7 @@ impl HookHost for HookRunner {
             let remarks = job.stderr.clone();
             let workspace = job.workspace.clone().with_cwd(&job.cwd);
             let (runner, job) = hooks.job(&job, stdin, HookLifetime::Event)?;
-            let confinement = job.confinement.clone();
+            let (confinement, environment) = (job.confinement.clone(), job.environment.clone());
             let count = RunningCount::new(&hooks.running);
             // A confined hook does not block us: the spawner starts it.
             let running = match count.others == 0 || job.confinement.is_some() {
@@ -163,9 +206,18 @@ impl HookHost for HookRunner {
                 let stderr = String::from_utf8_lossy(&output.stderr);
                 output.blocked_accesses =
                     confinement.refusals_of_hook(output.exit, &stderr, &workspace);
+                if output.blocked_accesses.is_empty() {
+                    let hidden = find_hidden_program(output.exit, &stderr, &environment);
+                    output.blocked_accesses.extend(hidden);
+                }
             }
             Ok(output)
         })
+    }
+
+    fn take_place(&self) -> Pin<Box<dyn Future<Output = HookPlace> + Send>> {
+        let places = self.places.clone();
+        Box::pin(async move { HookPlace::new(places.take().await) })
     }
 
     fn post(
@@ -215,6 +267,30 @@ fn fill_variables<'v>(text: &str, value: impl Fn(&str) -> &'v str) -> String {
         }
     }
     out + rest
+}
+
+/// The remark about a program that exists and that a confined hook could not start. A shell says so by exit
+/// code 126 or 127, and names the program before the last colon.
+fn find_hidden_program(
+    exit: command_hook::ProcessExit,
+    stderr: &str,
+    environment: &[(OsString, OsString)],
+) -> Option<String> {
+    if !matches!(exit, command_hook::ProcessExit::Code(126 | 127)) {
+        return None;
+    }
+    let subjects = stderr.lines().filter_map(|line| {
+        let (before, _) = line.rsplit_once(": ")?;
+        Some(before.rsplit(": ").next()?.trim_matches(['\'', '`', '‘', '’', '"', ' ']))
+    });
+    let mut programs = subjects.filter_map(|name| {
+        find_program(name, Path::new("/"), environment).ok().filter(|path| is_program(path))
+    });
+    let path = programs.next()?;
+    Some(format!(
+        "{} could not start inside the sandbox: `readRoots` in your settings opens the folders that it needs",
+        text::show_line(&path.to_string_lossy())
+    ))
 }
 
 /// Starts a program on another thread. Starting blocks until the process exists, so hooks of one
@@ -272,7 +348,8 @@ fn input_file(text: &[u8], runner: &Runner) -> std::io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// The output of a program up to the limits, and its exit. A program with too much output is ended.
+/// The output of a program up to the limits, and its exit. What is longer is read and dropped, so that the
+/// program can end by itself: its exit code may refuse.
 async fn collect(
     mut running: RunningProcess,
     remarks: &StderrBuffer,
@@ -288,17 +365,6 @@ async fn collect(
         };
         let left = max_bytes.saturating_sub(buffer.len()).min(chunk.bytes.len());
         buffer.extend_from_slice(&chunk.bytes[..left]);
-        if stdout.len() > MAX_OUTPUT {
-            // Dropping it ends it. Do not wait for more output: it may never stop.
-            let exit = command_hook::ProcessExit::Signal(9);
-            return Ok(ProcessOutput {
-                exit,
-                stdout,
-                stderr,
-                remarks: vec![],
-                blocked_accesses: vec![],
-            });
-        }
     }
     let end = running.wait_for_end().await.map_err(|cause| cause.to_string())?;
     let exit = match end.exit {
@@ -324,15 +390,15 @@ struct ResidentExchange {
 }
 
 impl ResidentProcess for ResidentHook {
-    fn exchange<'a>(
-        &'a mut self,
-        line: &'a [u8],
-    ) -> Pin<Box<dyn Future<Output = Result<Vec<u8>, String>> + Send + 'a>> {
+    fn exchange<'a>(&'a mut self, line: &'a [u8]) -> ExchangeFuture<'a> {
         Box::pin(async move {
-            if self.running.is_none() {
-                self.running = Some(ResidentExchange::begin(&self.hooks, &self.job).await?);
-            }
-            let exchange = self.running.as_mut().ok_or("it was not started")?;
+            let exchange = match &mut self.running {
+                Some(exchange) => exchange,
+                None => {
+                    let started = ResidentExchange::begin(&self.hooks, &self.job).await;
+                    self.running.insert(started.map_err(HookFailure::Host)?)
+                }
+            };
             exchange.exchange(line).await
         })
     }
@@ -357,10 +423,10 @@ impl ResidentExchange {
 
     /// Sends a line and returns the answer. Writes and reads at the same time: a hook may answer
     /// before it has read all of a long line.
-    async fn exchange(&mut self, line: &[u8]) -> Result<Vec<u8>, String> {
+    async fn exchange(&mut self, line: &[u8]) -> Result<Vec<u8>, HookFailure> {
         let ResidentExchange { running, input, line_buffer, stderr_bytes } = self;
         if !line_buffer.is_empty() {
-            return Err("it wrote output without a request".into());
+            return Err("it wrote output without a request".to_owned().into());
         }
         let send = async {
             input.write_all(line).await?;
@@ -377,7 +443,7 @@ async fn answer(
     running: &mut RunningProcess,
     line_buffer: &mut Vec<u8>,
     stderr_bytes: &mut Vec<u8>,
-) -> Result<Vec<u8>, String> {
+) -> Result<Vec<u8>, HookFailure> {
     loop {
         if let Some(end) = line_buffer.iter().position(|byte| *byte == b'\n') {
             let mut line = line_buffer.split_off(end + 1);
@@ -386,13 +452,14 @@ async fn answer(
             return Ok(line);
         }
         if line_buffer.len() > MAX_OUTPUT {
-            return Err(format!("it wrote more than {MAX_OUTPUT} bytes"));
+            let why = format!("it wrote more than {MAX_OUTPUT} bytes");
+            return Err(HookFailure::Host(why));
         }
         let Some(chunk) = running.next().await else {
             let stderr = String::from_utf8_lossy(stderr_bytes);
             let stderr = stderr.trim();
             let stderr = if stderr.is_empty() { "it wrote nothing to stderr" } else { stderr };
-            return Err(format!("it has ended: {}", cotter::text::show_line(stderr)));
+            return Err(format!("it has ended: {}", cotter::text::show_line(stderr)).into());
         };
         match chunk.stream {
             Stream::Stdout => line_buffer.extend_from_slice(&chunk.bytes),

@@ -20,6 +20,7 @@ pub(crate) mod direct;
 pub mod environment;
 pub(crate) mod launch;
 pub(crate) mod minder;
+pub(crate) mod places;
 pub mod running;
 pub(crate) mod spawner;
 pub(crate) mod spawner_main;
@@ -40,7 +41,10 @@ use std::{
 use crate::confine::{self, Confinement, Sandbox, index::FileIndex};
 pub use crate::process::environment::{Environment, MARK};
 pub use crate::process::running::{Chunk, RunningProcess, Stream};
-use crate::process::temp::PrivateFolder;
+use crate::process::{
+    places::{Place, Places},
+    temp::PrivateFolder,
+};
 
 /// The argument that makes our binary the spawner.
 #[cfg(target_os = "linux")]
@@ -70,6 +74,8 @@ struct RunnerInner {
     why_no_view: Arc<OnceLock<Option<String>>>,
     /// What the walks of the write roots found.
     index: Arc<FileIndex>,
+    /// For calls that a run waits for.
+    places: Places,
 }
 
 #[derive(Clone)]
@@ -178,6 +184,7 @@ impl Runner {
             private: Arc::new(PrivateFolder::new(Path::new("/tmp"))),
             why_no_view: Arc::default(),
             index: Arc::default(),
+            places: Places::within_limits(),
         }))
     }
 
@@ -274,6 +281,11 @@ impl Runner {
     /// The folder for content that a command wrote to a protected path without approval.
     pub(crate) fn aside(&self) -> io::Result<&Path> {
         Ok(&self.0.private.folders()?.aside)
+    }
+
+    /// Waits for a place among the commands that run at once. What runs in the background takes none.
+    pub(crate) async fn take_place(&self) -> Place {
+        self.0.places.take().await
     }
 
     /// Starts a command. Fails if `sandbox` is `required` and the job is not confined.

@@ -22,8 +22,11 @@ use crate::{
 };
 
 pub use crate::{
-    hooks::external::answer::{is_no, is_yes},
-    permission::tool_names::{OTHER_NAMES, our_name, our_tools},
+    hooks::external::{
+        answer::{is_no, is_yes, no_known_key},
+        refusal::{find_refusal, is_refusal_word, text_has_refusal},
+    },
+    permission::tool_names::{OTHER_NAMES, check_tool_names, our_name, our_tools},
 };
 
 /// Returns the event of a hook request as in-process handlers see it; `None` at a point other than `P`.
@@ -45,6 +48,14 @@ pub fn set_caveat(cx: &Cx, kind: CaveatKind, message: &str) {
 /// Used by `cotter-files` to quote the standard error of a hook that took too long.
 pub fn take_remark(cx: &Cx) -> Option<Box<str>> {
     cx.take_remark()
+}
+
+/// Stops the clock of this handler until the returned value is dropped. Pauses may overlap.
+///
+/// Used by `cotter-files` for hooks that wait until their program may start.
+#[must_use]
+pub fn pause_clock(cx: &Cx) -> impl Send + use<> {
+    cx.pause()
 }
 
 /// Keeps the end of a long text as the remark of this handler. [`Cx::remark`] would keep its beginning.

@@ -7,6 +7,7 @@ use cotter::{
     text::{self, redact::Redactor},
 };
 use cotter_files::settings::{MergedSettings, mcp_servers::Servers};
+use cotter_models::BUILT_IN_PROVIDERS;
 use cotter_tools::{
     agents::{ask_user::AskUser, delegate::Delegate},
     bash::{Bash, background::background},
@@ -60,12 +61,20 @@ pub(crate) fn runner(values: &MergedSettings) -> Result<Runner, CliError> {
     Ok(runner)
 }
 
-/// Creates the runner of hook programs.
-pub(crate) fn hook_runner(runner: &Runner, redactor: Redactor) -> Result<HookRunner, CliError> {
+/// Creates the runner of hook programs. The variables with keys of models are hidden from hooks.
+pub(crate) fn hook_runner(
+    runner: &Runner,
+    values: &MergedSettings,
+    redactor: Redactor,
+) -> Result<HookRunner, CliError> {
+    let built_in = BUILT_IN_PROVIDERS.iter().filter_map(|provider| provider.key_variable);
+    let own = values.providers.values().filter_map(|provider| provider.api_key_variable.as_deref());
+    let hidden = built_in.chain(own).map(Into::into);
     let shared_webhooks = OperatorSwitches::read()?.webhooks;
     // The switches share the value in an `Arc`; the runner takes a copy of its own.
     let webhooks = Webhooks::clone(&shared_webhooks);
-    Ok(HookRunner::new(runner.clone(), env::vars_os()).with_webhooks(webhooks, redactor))
+    let hooks = HookRunner::new(runner.clone(), env::vars_os()).with_hidden(hidden);
+    Ok(hooks.with_webhooks(webhooks, redactor))
 }
 
 /// Opens MCP servers and returns the hook that provides their tools. `None` if there are no servers. A server

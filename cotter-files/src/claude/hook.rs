@@ -18,9 +18,11 @@ use crate::claude::{
     prompt_handler, tool_mapping,
 };
 use crate::command_hook::{
-    EXTRA_TIME, HookLocation, ProcessExit, ProcessOutput, ProcessSpec, StderrBuffer,
-    WebhookRequest, WebhookResponse, add_blocked_accesses, entry::CommandHook, time_limit_error,
-    without_python_caches,
+    EXTRA_TIME, HookLocation, HookPlace, ProcessExit, ProcessOutput, ProcessSpec, StderrBuffer,
+    WebhookRequest, WebhookResponse,
+    entry::CommandHook,
+    failure::{HookFailure, time_limit_error},
+    take_place, without_python_caches,
 };
 use cotter::{
     Cx, Registry,
@@ -157,16 +159,28 @@ impl ClaudeHook {
         input: &ClaudeInput,
     ) -> Result<HookOutput, String> {
         // The check is outside the limit: its duration must not decide whether the hook may run.
-        if let (false, Err(why)) = (self.is_prompt(), self.check(request.cx.workspace()).await) {
+        let paused = host::pause_clock(&request.cx);
+        let checked = self.check(request.cx.workspace()).await;
+        drop(paused);
+        if let (false, Err(why)) = (self.is_prompt(), checked) {
             return Ok(match self.entry.event.is_gate() {
                 true => HookOutput { block: Some(why), ..HookOutput::default() },
                 false => HookOutput { person_notes: vec![why], ..HookOutput::default() },
             });
         }
+        let _place = match self.entry.handler {
+            ClaudeHandler::Command => take_place(&*self.base.host, &request.cx).await,
+            _ => HookPlace::default(),
+        };
         let (limit, stderr) = (self.hook.limit(), StderrBuffer::default());
         let result = tokio::time::timeout(limit, self.run_handler(request, input, &stderr)).await;
         let result = result.unwrap_or_else(|_| Err(time_limit_error(limit, &stderr.text())));
-        let output = self.hook.apply_failure_policy(request, result)?;
+        let output = match result {
+            Err(HookFailure::Host(why)) if !self.entry.event.is_gate() => {
+                HookOutput { person_notes: vec![why], ..HookOutput::default() }
+            }
+            result => self.hook.apply_failure_policy(request, result)?,
+        };
         Ok(match self.hook.spec.detached {
             true => self.entry.keep_detached_output(output),
             false => output,
@@ -178,12 +192,12 @@ impl ClaudeHook {
         request: &HookRequest,
         input: &ClaudeInput,
         stderr: &StderrBuffer,
-    ) -> Result<HookOutput, String> {
+    ) -> Result<HookOutput, HookFailure> {
         let event = self.entry.event;
         match &self.entry.handler {
-            ClaudeHandler::Nothing(why) => Err(why.clone()),
+            ClaudeHandler::Nothing(why) => Err(why.clone().into()),
             ClaudeHandler::Prompt(prompt) => {
-                prompt_handler::ask(prompt, event, input, &request.cx).await
+                Ok(prompt_handler::ask(prompt, event, input, &request.cx).await?)
             }
             ClaudeHandler::Http(http) => {
                 let body = Value::Object(input.fields.clone()).to_string().into_bytes();
@@ -197,12 +211,14 @@ impl ClaudeHook {
             }
             ClaudeHandler::Command => {
                 let job = ProcessSpec { stderr: stderr.clone(), ..self.job(request, input) };
-                let process = self.base.host.run(job).await?;
+                let process = self.base.host.run(job).await.map_err(HookFailure::Host)?;
                 let name = &self.hook.name;
                 let notify =
                     |message: &str| request.cx.notify(&format!("hook `{name}`: {message}"));
                 process.remarks.iter().for_each(|remark| notify(remark));
-                add_blocked_accesses(interpret_output(event, name, &process), &process, notify)
+                let output = interpret_output(event, name, &process)?;
+                process.blocked_accesses.iter().for_each(|access| notify(access));
+                Ok(output)
             }
         }
     }
@@ -358,10 +374,10 @@ fn interpret_reply(
     event: ClaudeEvent,
     name: &str,
     reply: WebhookResponse,
-) -> Result<HookOutput, String> {
+) -> Result<HookOutput, HookFailure> {
     let WebhookResponse { status, body, is_redacted } = reply;
     if !(200..300).contains(&status) {
-        return Err(format!("it answered with status {status}"));
+        return Err(format!("it answered with status {status}").into());
     }
     let exit = ProcessExit::Code(0);
     let process = ProcessOutput {
@@ -378,7 +394,10 @@ fn interpret_reply(
         output.context.push(body_text.to_owned());
     }
     match is_redacted && (output.input.is_some() || output.output.is_some()) {
-        true => Err("secrets were removed from its input, so it cannot change anything".into()),
+        true => {
+            let why = "secrets were removed from its input, so it cannot change anything";
+            Err(why.to_owned().into())
+        }
         false => Ok(output),
     }
 }

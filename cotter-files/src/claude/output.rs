@@ -7,12 +7,13 @@ use serde_json::{Map, Value};
 
 use crate::claude::events::{ClaudeEvent, ExitTwo};
 use crate::command_hook::{
-    MAX_OUTPUT, ProcessExit, ProcessOutput,
-    dialect::{REASON_CHARS, read_object},
-    exit_error,
+    ProcessOutput,
+    dialect::REASON_CHARS,
+    failure::{HookFailure, exit_error},
+    stdout::HookStdout,
 };
 use cotter::{
-    host::{is_no, is_yes},
+    host::{find_refusal, is_no, is_refusal_word, is_yes, no_known_key},
     text,
 };
 
@@ -37,88 +38,89 @@ pub(crate) struct HookOutput {
     pub(crate) end_reason: Option<String>,
 }
 
-/// Interprets the output of a program. An error is a failure of the hook.
+impl HookOutput {
+    fn blocked(reason: String) -> Self {
+        HookOutput { block: Some(reason), ..HookOutput::default() }
+    }
+}
+
+/// Interprets the output of a program.
 pub(crate) fn interpret_output(
     event: ClaudeEvent,
     name: &str,
     process: &ProcessOutput,
-) -> Result<HookOutput, String> {
-    let result = interpret_exit(event, name, process);
-    // An incomplete refusal refuses. At an event that passes plain text to the model, plain text is not an
-    // incomplete refusal.
-    let is_plain = || match is_object(&process.stdout) {
-        true => read_object(process.stdout.trim_ascii()).is_err(),
-        false => !event.row().passes_plain_text,
+) -> Result<HookOutput, HookFailure> {
+    let code = process.exit_code()?;
+    let stdout = HookStdout::read(&process.stdout);
+    // Where plain text is passed to the model, it may quote anything.
+    let is_text_for_model =
+        event.row().passes_plain_text && !process.stdout.trim_ascii().starts_with(b"{");
+    let result = match &stdout {
+        HookStdout::Refusal(reason) if event.is_gate() && !is_text_for_model => {
+            Ok(HookOutput::blocked(reason.clone()))
+        }
+        _ => interpret_exit(event, name, code, &stdout, process),
     };
-    let needs_check = |output: &HookOutput| output.block.is_none() && (output.allow || is_plain());
-    let is_doubtful = result.as_ref().map_or(true, needs_check);
-    let is_silent = result.as_ref().is_ok_and(|output| *output == HookOutput::default());
-    let has_misplaced_refusal =
-        || read_object(process.stdout.trim_ascii()).is_ok_and(|object| has_refusal(&object.into()));
-    let has_refusal_text =
-        is_doubtful && text_has_refusal(&String::from_utf8_lossy(&process.stdout));
-    match event.is_gate() && (has_refusal_text || is_silent && has_misplaced_refusal()) {
-        true => Ok(HookOutput {
-            block: Some(
-                "its output contains a refusal, although it is not valid as a whole".into(),
-            ),
-            ..HookOutput::default()
-        }),
-        false => result,
+    // What refuses counts, even if a part of it is missing or in the wrong place.
+    let refuses = |output: &HookOutput| output.block.is_some() || output.ask.is_some();
+    if result.as_ref().is_ok_and(refuses) {
+        return result;
     }
+    if code != 2 {
+        process.check_whole()?;
+    }
+    match &stdout {
+        HookStdout::Object(object) if event.is_gate() => match find_refusal(object) {
+            Some(reason) if !ends_run(&result) => Ok(HookOutput::blocked(match reason.as_str() {
+                "" => NO_REASON.to_owned(),
+                reason => cut_reason(reason),
+            })),
+            _ => result,
+        },
+        _ => result,
+    }
+}
+
+/// True if an output ends the run: its `continue: false` has had its effect.
+fn ends_run(result: &Result<HookOutput, HookFailure>) -> bool {
+    result.as_ref().is_ok_and(|output| output.end_reason.is_some())
 }
 
 fn interpret_exit(
     event: ClaudeEvent,
     name: &str,
+    code: i32,
+    stdout: &HookStdout,
     process: &ProcessOutput,
-) -> Result<HookOutput, String> {
+) -> Result<HookOutput, HookFailure> {
     let row = event.row();
-    if process.stdout.len() > MAX_OUTPUT {
-        return Err(format!("its output is longer than {MAX_OUTPUT} bytes"));
-    }
-    let code = match process.exit {
-        ProcessExit::Code(code) => code,
-        ProcessExit::Signal(signal) => return Err(format!("it was ended by signal {signal}")),
-    };
-    let object = match is_object(&process.stdout) {
-        true => Some(read_object(process.stdout.trim_ascii())),
-        false => None,
-    };
     let stderr = String::from_utf8_lossy(&process.stderr);
-    let stderr = stderr.trim();
-    let is_known = matches!(object, Some(Ok(_)));
-    let read = match &object {
-        Some(Ok(object)) => read(event, object),
-        Some(Err(cause)) if code == 0 && !row.passes_plain_text => {
-            Err(format!("its output begins with `{{` and is not JSON: {cause}"))
-        }
+    let read = match stdout {
+        HookStdout::Object(object) => read(event, object).map_err(HookFailure::Hook),
+        HookStdout::Broken(why) if code == 0 && !row.passes_plain_text => Err(why.clone().into()),
         _ => Ok(HookOutput::default()),
     };
-    match code {
-        0 => {
+    match (code, stdout) {
+        (0, HookStdout::Object(_)) => read,
+        (0, _) => {
             let mut output = read?;
-            if !is_known && row.passes_plain_text {
+            if row.passes_plain_text {
                 output.context =
                     cut_text(&String::from_utf8_lossy(&process.stdout)).into_iter().collect();
             }
             Ok(output)
         }
-        2 => {
-            let why = match stderr {
+        (2, _) => {
+            let why = match stderr.trim() {
                 "" => format!("hook {name} exited with code 2"),
                 message => cut_reason(message),
             };
             Ok(apply_exit_two(row.exit_two, read.unwrap_or_default(), why))
         }
         // The object alone decides, but a hook that fails cannot allow anything.
-        _ if is_known => read.map(|output| HookOutput { allow: false, ..output }),
-        _ => Err(exit_error(code, &process.stderr)),
+        (_, HookStdout::Object(_)) => read.map(|output| HookOutput { allow: false, ..output }),
+        _ => Err(exit_error(code, &process.stderr).into()),
     }
-}
-
-fn is_object(stdout: &[u8]) -> bool {
-    stdout.trim_ascii_start().first() == Some(&b'{')
 }
 
 fn apply_exit_two(effect: ExitTwo, output: HookOutput, why: String) -> HookOutput {
@@ -138,8 +140,24 @@ fn apply_exit_two(effect: ExitTwo, output: HookOutput, why: String) -> HookOutpu
     }
 }
 
+/// The published keys of an output object, at any event. A reason alone says nothing.
+const KEYS: [&str; 8] = [
+    "continue",
+    "stopReason",
+    "suppressOutput",
+    "systemMessage",
+    "terminalSequence",
+    "decision",
+    "hookSpecificOutput",
+    "additionalContext",
+];
+
 /// Interprets an output object at an event.
 fn read(event: ClaudeEvent, object: &Map<String, Value>) -> Result<HookOutput, String> {
+    let is_unknown = |key: &String| !KEYS.contains(&key.as_str());
+    if !object.is_empty() && object.keys().all(is_unknown) && find_refusal(object).is_none() {
+        return Err(no_known_key(object));
+    }
     let empty = Map::new();
     let own = object.get("hookSpecificOutput").and_then(Value::as_object).unwrap_or(&empty);
     let answer = OutputObject { object, own, event };
@@ -329,9 +347,6 @@ impl OutputObject<'_> {
 
 const NO_REASON: &str = "it gave no reason";
 
-/// Words that refuse, in any letter case.
-const REFUSALS: [&str; 7] = ["deny", "denied", "block", "blocked", "reject", "refuse", "no"];
-
 fn parse_decision_word(value: Option<&Value>) -> DecisionWord {
     match value {
         None | Some(Value::Null) => DecisionWord::Nothing,
@@ -342,7 +357,7 @@ fn parse_decision_word(value: Option<&Value>) -> DecisionWord {
                 "" | "continue" | "pass" => DecisionWord::Nothing,
                 "ask" => DecisionWord::Ask,
                 "defer" => DecisionWord::Defer,
-                word if REFUSALS.contains(&word) => DecisionWord::Deny,
+                word if is_refusal_word(word) => DecisionWord::Deny,
                 _ => DecisionWord::Unknown,
             },
         },
@@ -370,48 +385,4 @@ fn cut_text(text: &str) -> Option<String> {
 
 fn cut_reason(text: &str) -> String {
     text::cut_chars(text, REASON_CHARS).into_owned()
-}
-
-/// True if any part of an object refuses, in any spelling of its keys.
-fn has_refusal(value: &Value) -> bool {
-    let is_refusal = |(key, value): (&String, &Value)| {
-        let key: String = key.chars().filter(char::is_ascii_alphanumeric).collect();
-        match (key.to_ascii_lowercase().as_str(), value) {
-            ("permissiondecision" | "decision" | "behavior", Value::String(word)) => {
-                REFUSALS.contains(&word.to_ascii_lowercase().as_str())
-            }
-            ("continue", word) => is_no(Some(word)),
-            ("block" | "blocked" | "deny" | "denied", word) => is_yes(Some(word)),
-            (_, value) => has_refusal(value),
-        }
-    };
-    match value {
-        Value::Object(members) => members.iter().any(is_refusal),
-        Value::Array(items) => items.iter().any(has_refusal),
-        _ => false,
-    }
-}
-
-/// True if a text that is not a valid object contains a refusal such as `"decision": "block"`, in single or
-/// double quotes.
-fn text_has_refusal(text: &str) -> bool {
-    let value_of = |key: &str| {
-        text.match_indices(key).any(|(at, _)| {
-            let before = text[..at].chars().next_back();
-            let rest = &text[at + key.len()..];
-            let quoted = before.filter(|quote| matches!(quote, '"' | '\''));
-            let Some(rest) = quoted.and_then(|quote| rest.strip_prefix(quote)) else {
-                return false;
-            };
-            let Some(value) = rest.trim_start().strip_prefix(':') else { return false };
-            let value = value.trim_start().trim_start_matches(['"', '\'']);
-            let end = value.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(value.len());
-            let value = value[..end].to_ascii_lowercase();
-            match key {
-                "continue" => value == "false",
-                _ => REFUSALS.contains(&value.as_str()),
-            }
-        })
-    };
-    ["permissionDecision", "decision", "behavior", "continue"].into_iter().any(value_of)
 }

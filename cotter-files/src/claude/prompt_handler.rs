@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::claude::{events::ClaudeEvent, input::ClaudeInput, output::HookOutput};
-use crate::command_hook::dialect::read_object;
+use crate::command_hook::stdout::read_object;
 use cotter::{
     Cx,
     agent::controls::Completion,

@@ -7,9 +7,10 @@ use std::{any::Any, fmt, sync::Arc};
 use serde_json::{Map, Value, json};
 
 use crate::command_hook::{
-    HookLocation, MAX_OUTPUT, ProcessExit, ProcessOutput,
+    HookLocation, ProcessOutput,
     entry::{CommandHook, CommandLine},
-    exit_error,
+    failure::{HookFailure, exit_error},
+    stdout::HookStdout,
 };
 use cotter::{
     Registry,
@@ -17,7 +18,7 @@ use cotter::{
         external::{HookAnswer, HookChange},
         points::PointId,
     },
-    host::is_yes,
+    host::{find_refusal, no_known_key},
     text,
 };
 
@@ -85,28 +86,22 @@ impl Dialect {
         input.into_bytes()
     }
 
-    /// Reads the answer from a command's result. An error is a failure of the hook.
+    /// Reads the answer from a command's result.
     pub fn answer(
         &self,
         point: PointId,
         name: &str,
         output: &ProcessOutput,
-    ) -> Result<HookAnswer, String> {
-        if output.stdout.len() > MAX_OUTPUT {
-            return Err(format!("its output is longer than {MAX_OUTPUT} bytes"));
-        }
-        let code = match output.exit {
-            ProcessExit::Code(code) => code,
-            ProcessExit::Signal(signal) => return Err(format!("it was ended by signal {signal}")),
-        };
-        let answer = self.read(point, &output.stdout);
+    ) -> Result<HookAnswer, HookFailure> {
+        let code = output.exit_code()?;
         if code == 0 {
-            return answer;
+            output.check_whole()?;
+            return self.read(point, &output.stdout);
         }
         // The stricter of output and exit code applies: a nonzero code never passes.
-        let answer = answer.unwrap_or_default();
+        let answer = self.read(point, &output.stdout).unwrap_or_default();
         if point == PointId::TurnEnd && answer.go_on.is_none() && answer.block.is_none() {
-            return Err(exit_error(code, &output.stderr));
+            return Err(exit_error(code, &output.stderr).into());
         }
         let stderr = String::from_utf8_lossy(&output.stderr);
         let reasons = [answer.block.unwrap_or_default(), stderr.trim().to_owned()];
@@ -116,31 +111,25 @@ impl Dialect {
         Ok(HookAnswer { block: Some(reason), change: None, decision: None, ..answer })
     }
 
-    fn read(&self, point: PointId, stdout: &[u8]) -> Result<HookAnswer, String> {
-        let trimmed = stdout.trim_ascii();
-        let Some(object) = parse_object(trimmed)? else {
-            let text = String::from_utf8_lossy(trimmed).into_owned();
-            let output = Some(text).filter(|text| *self == Dialect::Cotter && !text.is_empty());
-            return Ok(HookAnswer { output, ..HookAnswer::default() });
+    fn read(&self, point: PointId, stdout: &[u8]) -> Result<HookAnswer, HookFailure> {
+        let object = match HookStdout::read(stdout) {
+            HookStdout::Object(object) => object,
+            HookStdout::Refusal(reason) => return Ok(HookAnswer::blocked(reason)),
+            HookStdout::Broken(why) => return Err(why.into()),
+            HookStdout::Text(text) => {
+                let output = Some(text).filter(|text| !text.is_empty());
+                return Ok(HookAnswer { output, ..HookAnswer::default() });
+            }
         };
-        match self {
-            Dialect::Cotter | Dialect::Custom(_) => HookAnswer::read(point, &object),
-            Dialect::Space => read_space_answer(point, &object),
-        }
+        Ok(match self {
+            Dialect::Cotter | Dialect::Custom(_) => HookAnswer::read(point, &object)?,
+            Dialect::Space => read_space_answer(point, &object)?,
+        })
     }
 }
 
-/// Parses a JSON object; `None` if the text does not begin with `{`. Text that begins with `{` and is not an
-/// object is an error, because it may have been a refusal.
-fn parse_object(text: &[u8]) -> Result<Option<Map<String, Value>>, String> {
-    if text.first() != Some(&b'{') {
-        return Ok(None);
-    }
-    match read_object(text) {
-        Ok(object) => Ok(Some(object)),
-        Err(cause) => Err(format!("its output begins with `{{` and is not JSON: {cause}")),
-    }
-}
+/// The keys that say something in the space dialect.
+const SPACE_KEYS: [&str; 2] = ["blocked", "modified"];
 
 /// Reads an answer in the space dialect. Keys match in any case; if several match, one that blocks is enough.
 fn read_space_answer(point: PointId, object: &Map<String, Value>) -> Result<HookAnswer, String> {
@@ -154,39 +143,15 @@ fn read_space_answer(point: PointId, object: &Map<String, Value>) -> Result<Hook
         Some(_) => return Err("`modified` in its answer is not an object".into()),
         None => None,
     };
-    let blocked = all("blocked").any(|value| is_yes(Some(value)));
-    Ok(HookAnswer { block: blocked.then(|| reason.to_owned()), change, ..HookAnswer::default() })
-}
-
-/// Parses a JSON object and rejects duplicate keys: the reader could not know which value is meant.
-pub(crate) fn read_object(text: &[u8]) -> Result<Map<String, Value>, serde_json::Error> {
-    struct Once;
-    impl<'de> serde::de::Visitor<'de> for Once {
-        type Value = Map<String, Value>;
-
-        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str("an object")
-        }
-
-        fn visit_map<A: serde::de::MapAccess<'de>>(
-            self,
-            mut entries: A,
-        ) -> Result<Self::Value, A::Error> {
-            let mut object = Map::new();
-            while let Some((key, value)) = entries.next_entry::<String, Value>()? {
-                if object.contains_key(&key) {
-                    let duplicate = format!("duplicate key `{}`", text::show_line(&key));
-                    return Err(serde::de::Error::custom(duplicate));
-                }
-                object.insert(key, value);
-            }
-            Ok(object)
-        }
+    let refusal = find_refusal(object).map(|found| match reason {
+        "" => found,
+        reason => reason.to_owned(),
+    });
+    let is_known = |key: &String| SPACE_KEYS.iter().any(|known| key.eq_ignore_ascii_case(known));
+    if refusal.is_none() && !object.is_empty() && !object.keys().any(is_known) {
+        return Err(no_known_key(object));
     }
-    let mut reader = serde_json::Deserializer::from_slice(text);
-    let object = serde::Deserializer::deserialize_map(&mut reader, Once)?;
-    reader.end()?;
-    Ok(object)
+    Ok(HookAnswer { block: refusal, change, ..HookAnswer::default() })
 }
 
 #[cfg(test)]
@@ -194,6 +159,7 @@ mod tests {
     use expect_test::{Expect, expect};
 
     use super::*;
+    use crate::command_hook::{MAX_OUTPUT, ProcessExit};
 
     fn check(dialect: &Dialect, exit: ProcessExit, stdout: &str, stderr: &str, expected: Expect) {
         check_at(PointId::ToolPre, dialect, exit, stdout.as_bytes(), stderr, expected);

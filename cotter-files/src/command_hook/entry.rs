@@ -256,6 +256,7 @@ fn tools(point: PointId, node: Node<'_>) -> Result<Vec<String>, SettingsError> {
             .with_hint("leave `tools` out to match every tool"));
     }
     cotter::host::check_globs(&globs).map_err(|cause| node.error(cause))?;
+    cotter::host::check_tool_names(&globs).map_err(|cause| node.error(cause))?;
     Ok(globs)
 }
 

@@ -569,7 +569,8 @@ fn tools(fields: &YamlFields) -> Result<Option<Vec<String>>, FieldError> {
     if globs.iter().any(String::is_empty) {
         return fails("a tool in `tools` has no name".into());
     }
-    match cotter::host::check_globs(&globs) {
+    let checked = cotter::host::check_globs(&globs);
+    match checked.and_then(|()| cotter::host::check_tool_names(&globs)) {
         Ok(_) => Ok(Some(globs)),
         Err(cause) => fails(format!("`tools`: {}", text::show_line(&cause.to_string()))),
     }

@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 
 use crate::command_hook::{
-    HookLocation, ResidentProcess, dialect::read_object, entry::CommandHook,
+    HookLocation, ResidentProcess, entry::CommandHook, failure::HookFailure, stdout::read_object,
 };
 use cotter::{
     Cx,
@@ -64,7 +64,7 @@ struct ServerExchange<'a> {
 }
 
 impl ServerExchange<'_> {
-    async fn exchange(&mut self, line: &str) -> Result<Vec<u8>, String> {
+    async fn exchange(&mut self, line: &str) -> Result<Vec<u8>, HookFailure> {
         self.server.exchange(line.as_bytes()).await
     }
 }
@@ -85,14 +85,15 @@ fn add_line_number(payload: &Value, id: u64) -> Value {
 }
 
 impl ResidentState {
-    async fn ask(&self, request: &HookRequest) -> Result<HookAnswer, String> {
+    async fn ask(&self, request: &HookRequest) -> Result<HookAnswer, HookFailure> {
         let mut slot = self.server.lock().await;
         let project = request.cx.workspace().project();
         let mut running = match slot.take().filter(|running| running.project == project) {
             Some(running) => running,
             None => {
                 let job = self.hook.process_spec(&self.base, request, vec![]);
-                RunningServer { project: project.into(), server: self.base.host.serve(job)? }
+                let server = self.base.host.serve(job).map_err(HookFailure::Host)?;
+                RunningServer { project: project.into(), server }
             }
         };
         let id = self.next.fetch_add(1, Ordering::Relaxed);
@@ -100,10 +101,11 @@ impl ResidentState {
         let line = ServerExchange { cx: &request.cx, server: &mut *running.server }
             .exchange(&line)
             .await?;
-        let object = read_object(&line)
+        let mut object = read_object(&line)
             .map_err(|cause| format!("its answer is not a JSON object: {cause}"))?;
-        if object.get("id").and_then(Value::as_u64) != Some(id) {
-            return Err("the `id` of its answer is not the `id` of the request".into());
+        if object.remove("id").and_then(|id| id.as_u64()) != Some(id) {
+            let why = "the `id` of its answer is not the `id` of the request".to_owned();
+            return Err(why.into());
         }
         let answer = HookAnswer::read(request.point, &object)?;
         *slot = Some(running);

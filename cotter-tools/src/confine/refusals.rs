@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 use cotter::{Workspace, fs::paths};
 use cotter_files::command_hook::ProcessExit;
 
-use crate::confine::{Confinement, Network};
+use crate::{
+    confine::{Confinement, Network},
+    process::environment::is_program,
+};
 
 /// Phrases of programs for a refused access.
 const REFUSED: [&str; 7] = [
@@ -107,14 +110,10 @@ impl Confinement {
             REFUSED.iter().any(|word| lower.contains(word))
         };
         let lines: Vec<_> = output.lines().filter(is_refusal).collect();
-        // A file that is not executable cannot be opened by a root.
-        let not_executable = lines
-            .iter()
-            .flat_map(|line| paths_in(line, workspace))
-            .find(|path| is_not_executable(path));
-        if let (ProcessExit::Code(126), Some(path)) = (exit, not_executable) {
-            let shown = paths::format_path(&path, workspace);
-            return vec![format!("{shown} is not executable: `chmod +x` makes it so")];
+        // A file that is not executable cannot be opened by a root: that is the hook's own failure.
+        let mut named = lines.iter().flat_map(|line| paths_in(line, workspace));
+        if exit == ProcessExit::Code(126) && named.any(|path| is_not_executable(&path)) {
+            return vec![];
         }
         let remarks = self.refusals(output, workspace);
         let has_unnamed_path = lines.iter().any(|line| paths_in(line, workspace).is_empty());
@@ -168,10 +167,11 @@ impl Confinement {
                  paths that a commit needs are open"
             ));
         }
-        let access = if below(&self.reads) || below(crate::confine::system()) {
-            "writing to"
-        } else {
-            "access to"
+        let is_readable = below(&self.reads) || below(crate::confine::system());
+        let access = match (is_readable, is_program(path)) {
+            (true, _) => "writing to",
+            (false, true) => "starting",
+            (false, false) => "access to",
         };
         let root = if path.is_dir() { path } else { path.parent()? };
         // Never suggest to open the root or the whole home folder.
@@ -195,11 +195,14 @@ fn is_not_executable(path: &Path) -> bool {
     path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 == 0)
 }
 
-/// The paths that a line seems to mention, resolved.
+/// The paths that a line seems to mention, resolved, the most likely first: quoted ones, and of each kind the
+/// last, which is usually the refused one.
 fn paths_in(line: &str, workspace: &Workspace) -> Vec<PathBuf> {
-    let quoted = line.split(['\'', '"', '`', '‘', '’']).skip(1).step_by(2);
-    let words = line.split(": ").chain(line.split_ascii_whitespace());
-    let words = quoted.chain(words).map(|word| word.trim_matches([':', ',', '(', ')', '\'', '"']));
+    let quoted: Vec<_> = line.split(['\'', '"', '`', '‘', '’']).skip(1).step_by(2).collect();
+    let parts: Vec<_> = line.split(": ").collect();
+    let words: Vec<_> = line.split_ascii_whitespace().collect();
+    let all = [quoted, parts, words].into_iter().flat_map(|kind| kind.into_iter().rev());
+    let words = all.map(|word| word.trim_matches([':', ',', '(', ')', '\'', '"']));
     let candidates =
         words.filter(|word| !word.is_empty() && word.len() < 4096 && !word.contains(": "));
     let may_exist = |path: &PathBuf| {

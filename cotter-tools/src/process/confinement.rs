@@ -3,6 +3,7 @@
 
 use std::{
     collections::HashSet,
+    ffi::OsString,
     io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -20,7 +21,7 @@ use crate::{
     confine::{
         Confinement, Network, Sandbox,
         index::{EndCheck, FoundFiles},
-        is_approved, makes_repository, protect, system,
+        interpreters, is_approved, makes_repository, protect, system,
     },
     process::Runner,
 };
@@ -162,17 +163,22 @@ impl Confinement {
     }
 
     /// The confinement of a hook that came with a project: the rights of a build, and reading its
-    /// own folder.
+    /// own folder and what its words need to start.
     pub(crate) fn of_hook(
+        words: &[OsString],
         folder: &Path,
         workspace: &Workspace,
+        environment: &[(OsString, OsString)],
         runner: &Runner,
     ) -> io::Result<Option<Self>> {
         let plan = Confinement::of_call(&Facts::zone(Zone::Build), workspace, runner)?;
         Ok(plan.map(|mut plan| {
+            let home = workspace.home();
+            let needed = interpreters::of_command(words, folder, home, environment);
             plan.reads.push(folder.into());
             // A person trusted its code: it may read what the project has.
             plan.covered = closed_to_others().to_vec();
+            plan.reads.extend(needed.into_iter().filter(|path| !workspace.is_closed(path)));
             plan
         }))
     }
@@ -253,6 +259,8 @@ fn reads(workspace: &Workspace, runner: &Runner) -> Vec<PathBuf> {
     let programs = runner.environment().programs(workspace);
     let mut reads: Vec<PathBuf> =
         programs.filter(|folder| !is_system(folder)).map(PathBuf::from).collect();
+    let interpreters = runner.environment().interpreters(workspace.home()).iter();
+    reads.extend(interpreters.filter(|path| !workspace.is_closed(path)).cloned());
     reads.extend(workspace.read_roots().map(PathBuf::from));
     reads.extend(runner.caches().iter().cloned());
     reads

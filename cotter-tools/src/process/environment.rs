@@ -8,6 +8,8 @@ use std::{
 
 use cotter::{Workspace, text};
 
+use crate::confine::interpreters;
+
 /// The variable that every command of a call has. It identifies the call's processes, and shows our
 /// own binary that an agent started it.
 pub const MARK: &str = "COTTER_CALL";
@@ -25,6 +27,8 @@ pub struct Environment {
     variables: Vec<(OsString, OsString)>,
     /// The absolute folders of `PATH`, looked up when they are first needed.
     folders: OnceLock<Vec<PathFolder>>,
+    /// What the interpreters in `PATH` need, looked up when it is first needed.
+    interpreters: OnceLock<Vec<PathBuf>>,
 }
 
 /// A folder of `PATH`.
@@ -52,7 +56,18 @@ impl Environment {
         let is_function = |value: &OsStr| value.as_encoded_bytes().starts_with(b"() {");
         let variables = variables.into_iter();
         let variables = variables.filter(|(name, value)| is_allowed(name) && !is_function(value));
-        Environment { variables: variables.collect(), folders: OnceLock::new() }
+        Environment { variables: variables.collect(), ..Environment::default() }
+    }
+
+    /// All of these variables. `PATH` is still given without relative folders and folders of the project.
+    pub(crate) fn all(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
+        let variables = variables.into_iter().filter(|(name, _)| name != MARK);
+        Environment { variables: variables.collect(), ..Environment::default() }
+    }
+
+    /// True if there is a variable of that name.
+    pub(crate) fn contains(&self, name: &OsStr) -> bool {
+        self.variables.iter().any(|(other, _)| other == name)
     }
 
     /// The variables for a command in a workspace: `PATH` without relative folders and folders of
@@ -82,6 +97,11 @@ impl Environment {
     /// named.
     pub fn programs(&self, workspace: &Workspace) -> impl Iterator<Item = &Path> {
         self.path(workspace).map(|folder| &*folder.real)
+    }
+
+    /// What must be readable for the interpreters in `PATH`.
+    pub(crate) fn interpreters(&self, home: Option<&Path>) -> &[PathBuf] {
+        self.interpreters.get_or_init(|| interpreters::in_path(home, &self.variables))
     }
 
     /// The folders of `PATH` in a workspace: absolute and outside the project.
@@ -124,7 +144,8 @@ pub(crate) fn find_program(
     found.ok_or_else(|| format!("there is no program `{}` in PATH", text::show_line(command)))
 }
 
-fn is_program(path: &Path) -> bool {
+/// True if a path is a file that may be executed.
+pub(crate) fn is_program(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     path.metadata()
         .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)

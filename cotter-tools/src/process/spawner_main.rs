@@ -10,21 +10,26 @@ use std::{
         unix::net::UnixStream,
     },
     panic::{AssertUnwindSafe, catch_unwind},
+    time::Duration,
 };
 
 use rustix::{
-    event::{PollFd, PollFlags, poll},
+    event::{PollFd, PollFlags, Timespec, poll},
     fs::{Mode, OFlags},
     io::Errno,
     net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg},
     pipe::PipeFlags,
     process::{
-        DumpableBehavior, Pid, PidfdFlags, pidfd_open, set_child_subreaper, set_dumpable_behavior,
+        DumpableBehavior, Pid, PidfdFlags, Signal, pidfd_open, set_child_subreaper,
+        set_dumpable_behavior,
     },
 };
 
 use crate::confine;
-use crate::process::{SPAWNER_ARG, VIEW_ARG, minder, temp, tree};
+use crate::process::{
+    SPAWNER_ARG, VIEW_ARG, minder, temp, tree,
+    wire::{self, Report},
+};
 
 /// Serves as the spawner and never returns, if this process was started as one; else does nothing.
 pub(crate) fn run_spawner_if_requested() {
@@ -67,12 +72,17 @@ fn serve() -> i32 {
     };
     let mut minders: Vec<(Pid, OwnedFd)> = vec![];
     let mut ready = start_minder(&socket, &taken_write, &mut minders);
+    let mut failed_starts = 0;
     loop {
-        // Of the socket only the hang-up is polled: messages are read by the minder.
+        // Messages are read by the minder, so of the socket only the hang-up is polled. If no minder can be
+        // started, calls are refused here.
+        let refuses = ready.is_none() && failed_starts >= MAX_FAILED_STARTS;
+        let events = if refuses { PollFlags::RDHUP | PollFlags::IN } else { PollFlags::RDHUP };
         let mut waiting =
-            vec![PollFd::new(&socket, PollFlags::RDHUP), PollFd::new(&taken_read, PollFlags::IN)];
+            vec![PollFd::new(&socket, events), PollFd::new(&taken_read, PollFlags::IN)];
         waiting.extend(minders.iter().map(|(_, pidfd)| PollFd::new(pidfd, PollFlags::IN)));
-        match poll(&mut waiting, None) {
+        let retry = Timespec { tv_sec: 0, tv_nsec: RETRY.as_nanos() as _ };
+        match poll(&mut waiting, ready.is_none().then_some(&retry)) {
             Err(Errno::INTR) => continue,
             Err(_) => return 1,
             Ok(_) => {}
@@ -80,9 +90,12 @@ fn serve() -> i32 {
         let has_event: Vec<_> =
             waiting.iter().map(|waiting| !waiting.revents().is_empty()).collect();
         // The caller is gone. The minders end their commands and themselves.
-        if has_event[0] {
+        if waiting[0].revents().intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR) {
             wait_and_remove_folder(&mut minders);
             return 0;
+        }
+        if refuses && has_event[0] {
+            refuse_call(&socket);
         }
         let was_taken = has_event[1] && rustix::io::read(&taken_read, &mut [0; 1]).is_ok();
         if has_event[2..].contains(&true) {
@@ -91,7 +104,22 @@ fn serve() -> i32 {
         let is_alive = minders.iter().any(|(pid, _)| Some(*pid) == ready);
         if was_taken || !is_alive {
             ready = start_minder(&socket, &taken_write, &mut minders);
+            failed_starts = if ready.is_some() { 0 } else { failed_starts + 1 };
         }
+    }
+}
+
+/// The pause before another minder is started, after one could not be.
+const RETRY: Duration = Duration::from_millis(50);
+
+/// The number of failed starts in a row after which calls are refused: one second.
+const MAX_FAILED_STARTS: u32 = 20;
+
+/// Answers the next call: it is not started.
+fn refuse_call(socket: &OwnedFd) {
+    if let Ok(Some(mut fds)) = receive(socket) {
+        let why = "no more processes or files can be opened: too many of them are in use";
+        let _ = wire::send(&mut fds.control, &Report::NotStarted(why.into()).encode());
     }
 }
 
@@ -194,10 +222,17 @@ fn start_minder(
     minders: &mut Vec<(Pid, OwnedFd)>,
 ) -> Option<Pid> {
     match fork() {
-        Ok(Some(pid)) => {
-            minders.push((pid, pidfd_open(pid, PidfdFlags::empty()).ok()?));
-            Some(pid)
-        }
+        Ok(Some(pid)) => match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(pidfd) => {
+                minders.push((pid, pidfd));
+                Some(pid)
+            }
+            // It cannot be watched, and has no call yet.
+            Err(_) => {
+                let _ = rustix::process::kill_process(pid, Signal::KILL);
+                None
+            }
+        },
         // Tried again at the next event.
         Err(_) => None,
         Ok(None) => {

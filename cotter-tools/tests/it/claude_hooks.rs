@@ -1014,3 +1014,52 @@ async fn s34_http_hook_refuses_unlisted_local_addresses_and_plain_http() {
     }
     assert_eq!(told.lock().unwrap().len(), 0);
 }
+
+/// Failures of our own machinery are not the hook's answer: each blocks, though failures of this hook pass.
+#[tokio::test]
+async fn l8_failure_of_the_host_blocks_in_the_claude_dialect() {
+    let machine = Machine::new();
+    let large = "head -c 2000000 /dev/zero | tr '\\0' x";
+    let check = async |line: &str, expected: Expect| {
+        let case = Case::new(one("PreToolUse", "Bash", line), [bash("ls")]).of_project();
+        machine.check(case, expected).await;
+    };
+    check(
+        &format!("{large}; echo no more >&2; exit 2"),
+        expect![[r#"
+        result c1.1 (denied): Hook "head-1c5cf7" blocked the action: no more
+    "#]],
+    )
+    .await;
+    check(large, expect![[r#"
+        result c1.1 (denied): Hook "head-b6d02a" blocked the action: its output is longer than 1048576 bytes
+    "#]]).await;
+    check("kill -9 $$", expect![[r#"
+        result c1.1 (denied): Hook "kill-526e50" blocked the action: it was ended by signal 9, which a limit of memory, time or processes sends
+    "#]]).await;
+    let outside = Scratch::new();
+    fs::write(outside.path().join("rules.txt"), "deny").unwrap();
+    let line = format!("cat {}/rules.txt && exit 2", outside.path().display());
+    let said = Case::new(one("PreToolUse", "Bash", &line), [bash("ls")]).of_project();
+    expect![[r#"
+        result c1.1 (denied): Hook "cat-8be850" blocked the action: it exited with code 1: cat: OUTSIDE/rules.txt: Permission denied; it runs confined, as commands of the agent do: it reads the project and the `readRoots` of your settings, and writes only where commands may write; access to OUTSIDE/rules.txt was refused: it is outside the project; `--add-dir OUTSIDE` would open it. Use $TMPDIR for temporary files
+    "#]].assert_eq(&outside.tidy(&machine.run(said).await).replace("PROJECT", "OUTSIDE"));
+    check("echo >> /etc/notes", expect![[r#"
+        result c1.1 (denied): Hook "echo-15acbe" blocked the action: it exited with code 2: /bin/sh: 1: cannot create /etc/notes: Permission denied; it runs confined, as commands of the agent do: it reads the project and the `readRoots` of your settings, and writes only where commands may write; writing to /etc/notes was refused: it belongs to the system
+    "#]]).await;
+    check("nowhere-to-be-found --guard", expect![[r#"
+        result c1.1: ran {"command":"ls"}
+        told: hook `nowhere-to-be-found-7fa9aa` failed and passes: it exited with code 127: /bin/sh: 1: nowhere-to-be-found: not found
+    "#]]).await;
+}
+
+/// Without a temporary folder no confined program can start.
+#[tokio::test]
+async fn l8_missing_temp_folder_blocks_in_the_claude_dialect() {
+    let mut machine = Machine::new();
+    machine.runner = runner().with_temp_below(&machine.path("missing"));
+    let case = Case::new(one("PreToolUse", "Bash", "exit 2"), [bash("ls")]).of_project();
+    machine.check(case, expect![[r#"
+        result c1.1 (denied): Hook "exit-f0dada" blocked the action: No such file or directory (os error 2)
+    "#]]).await;
+}

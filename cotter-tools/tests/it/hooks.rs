@@ -36,6 +36,10 @@ impl Machine {
         Machine { scratch, runner, variables: vec![("PATH".into(), path)] }
     }
 
+    fn hook_runner(&self) -> HookRunner {
+        HookRunner::new(self.runner.clone(), self.variables.clone())
+    }
+
     fn path(&self, name: &str) -> PathBuf {
         self.scratch.path().join(name)
     }
@@ -75,7 +79,7 @@ impl Machine {
         let document = Document::parse("settings.json", &text).unwrap();
         let hooks = CommandHook::read_all(document.root()).unwrap();
         let starts: Arc<dyn HookHost> =
-            Arc::new(HookRunner::new(self.runner.clone(), self.variables.clone()));
+            Arc::new(self.hook_runner().with_hidden(["ANTHROPIC_API_KEY".into()]));
         let base = HookLocation { folder, confined: command_hook::is_confined(who), host: starts };
         let put = |unit: &mut Registry| command_hook::register_all(unit, &hooks, &base);
         agent.extend(who.clone(), put).unwrap();
@@ -239,8 +243,8 @@ async fn l8_exit_code_or_signal_of_a_hook_decides() {
     check(
         "kill -9 $$",
         expect![[r#"
-        result c1.1 (denied): it was ended by signal 9
-    "#]],
+            result c1.1 (denied): it was ended by signal 9, which a limit of memory, time or processes sends
+        "#]],
     )
     .await;
     check(
@@ -272,15 +276,24 @@ async fn l8_hook_output_is_a_note_or_a_verdict() {
     "#]],
     )
     .await;
-    check("printf '{\"reason\": \"\\377\"}'", expect![[r#"
-        result c1.1 (denied): its output begins with `{` and is not JSON: invalid unicode code point at line 1 column 13
-    "#]]).await;
+    check(
+        "printf '{\"reason\": \"\\377\"}'",
+        expect![[r#"
+        result c1.1: worked
+        note: Output of hook "hook": {"reason": "�"}
+    "#]],
+    )
+    .await;
     check("printf '{\"continue\": fal'", expect![[r#"
         result c1.1 (denied): its output begins with `{` and is not JSON: EOF while parsing a value at line 1 column 16
     "#]]).await;
-    check("echo '{}'; echo '{\"continue\": false}'", expect![[r#"
-        result c1.1 (denied): its output begins with `{` and is not JSON: trailing characters at line 2 column 1
-    "#]]).await;
+    check(
+        "echo '{}'; echo '{\"continue\": false}'",
+        expect![[r#"
+        result c1.1 (denied): its output contains a refusal, although it is not valid as a whole
+    "#]],
+    )
+    .await;
     check(
         "echo ' {\"continue\": false, \"reason\": \"no\"} '",
         expect![[r#"
@@ -548,7 +561,7 @@ async fn s17_an_abort_during_a_hook_leaves_no_process() {
 }
 
 #[tokio::test]
-async fn s7_hook_gets_listed_variables_and_those_its_entry_names() {
+async fn s7_project_hook_gets_listed_variables_and_a_persons_hook_all_but_keys() {
     let mut machine = Machine::new();
     fs::create_dir(machine.path("project/bin")).unwrap();
     let path = format!("bin:.:{}:/usr/bin:/bin", machine.path("project/bin").display());
@@ -582,7 +595,7 @@ async fn s7_hook_gets_listed_variables_and_those_its_entry_names() {
     let mut shown = String::new();
     for who in [user(), project()] {
         let said = machine.calls(&who, &entry, &[json!({})]).await;
-        let said = said.replace(": COTTER_CALL=", ":\nCOTTER_CALL=");
+        let said = said.replace("\"hook\": ", "\"hook\":\n").replace("project: ", "project:\n");
         let masked = |line: &str| match line.split_once('=') {
             Some((name @ "COTTER_CALL", value)) if value != "forged" => format!("{name}=MARK\n"),
             Some((name @ "TMPDIR", value)) if value.starts_with("OUTSIDE/temp/") => {
@@ -597,13 +610,22 @@ async fn s7_hook_gets_listed_variables_and_those_its_entry_names() {
     expect![[r#"
         result c1.1: worked
         note: Output of hook "hook":
+        BASH_ENV=x
+        BASH_FUNC_ls%%=() { :; }
         COTTER_CALL=MARK
         COTTER_PROJECT_DIR=OUTSIDE/project
         DEPLOY_TOKEN=named
+        ENV=x
+        GIT_DIR=/x
         HOME=/home/me
         LANG=C
         LC_ALL=C
+        LD_LIBRARY_PATH=.
+        LD_PRELOAD=x.so
+        NODE_OPTIONS=-r x
         PATH=/usr/bin:/bin
+        PYTHONPATH=.
+        PYTHONSTARTUP=x
         TERM=dumb
         TMPDIR=/tmp
         TZ=UTC

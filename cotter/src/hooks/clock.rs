@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -21,6 +21,8 @@ pub(crate) struct HandlerClock {
     paused: AtomicU64,
     /// The start of the current pause, in nanoseconds since `created`; 0 if the clock runs.
     paused_since: AtomicU64,
+    /// The number of reasons to stand still. Only the first one begins a pause, and the last one ends it.
+    pauses: AtomicU32,
     /// The remark of the handler besides its answer.
     remark: Mutex<Option<Box<str>>>,
     /// The caveat about the handler's answer.
@@ -29,10 +31,15 @@ pub(crate) struct HandlerClock {
 
 impl HandlerClock {
     fn pause(&self) {
-        self.paused_since.store(self.now().max(1), Ordering::Relaxed);
+        if self.pauses.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.paused_since.store(self.now().max(1), Ordering::Relaxed);
+        }
     }
 
     fn resume(&self) {
+        if self.pauses.fetch_sub(1, Ordering::Relaxed) > 1 {
+            return;
+        }
         let since = self.paused_since.swap(0, Ordering::Relaxed);
         self.paused.fetch_add(self.now().saturating_sub(since), Ordering::Relaxed);
     }
@@ -63,6 +70,7 @@ impl HandlerClocks {
             created,
             paused: AtomicU64::new(0),
             paused_since: AtomicU64::new(0),
+            pauses: AtomicU32::new(0),
             remark: Mutex::new(None),
             caveat: Mutex::new(None),
         };
@@ -118,4 +126,24 @@ impl Drop for ClockPause {
 
 fn saturating_nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn overlapping_pauses_of_a_handler_are_one_pause() {
+        let started = Instant::now();
+        let clocks = HandlerClocks::new(1, started);
+        let advance = || tokio::time::advance(Duration::from_secs(1));
+        let (first, second) = (clocks.pause(), clocks.pause());
+        advance().await;
+        drop(first);
+        advance().await;
+        drop(second);
+        advance().await;
+        let worked = clocks.clock().working_time(started, Instant::now());
+        assert_eq!(worked, Duration::from_secs(1));
+    }
 }

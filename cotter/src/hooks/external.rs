@@ -6,6 +6,7 @@
 //! for an equal event.
 
 pub(crate) mod answer;
+pub(crate) mod refusal;
 pub(crate) mod per_point;
 pub(crate) mod binding;
 pub(crate) mod sample;

@@ -26,6 +26,44 @@ pub fn our_name(theirs: &str) -> Option<&'static str> {
     OTHER_NAMES.iter().find(|(name, _)| *name == theirs).map(|(_, ours)| *ours)
 }
 
+/// The tools that ship.
+pub(crate) const OUR_TOOLS: [&str; 16] = [
+    "bash",
+    "bash_background",
+    "read",
+    "list",
+    "write",
+    "edit",
+    "glob",
+    "grep",
+    "fetch",
+    "ask_user",
+    "remember",
+    "recall",
+    "forget",
+    "invoke_skill",
+    "invoke_subagent",
+    "delegate",
+];
+
+/// Checks the names of tools in a file of ours. A name that another program uses for one of our tools, or that
+/// differs from one only by case, would match nothing; the error says the right name.
+///
+/// Used by `cotter-files` for the tools of a hook.
+pub fn check_tool_names<'n>(names: impl IntoIterator<Item = &'n String>) -> Result<(), String> {
+    for name in names.into_iter().filter(|name| !OUR_TOOLS.contains(&name.as_str())) {
+        let by_case = || OUR_TOOLS.into_iter().find(|ours| ours.eq_ignore_ascii_case(name));
+        let by_other = || {
+            let mut others = OTHER_NAMES.iter();
+            others.find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, ours)| *ours)
+        };
+        if let Some(ours) = by_case().or_else(by_other) {
+            return Err(format!("there is no tool `{name}`: here it is `{ours}`"));
+        }
+    }
+    Ok(())
+}
+
 /// Pairs of our tools: a tool, and the tool whose work it does in another way.
 const VARIANTS: [(&str, &str); 2] = [("bash_background", "bash"), ("delegate", "invoke_subagent")];
 
@@ -45,6 +83,19 @@ mod tests {
     use expect_test::expect;
 
     use super::*;
+
+    #[test]
+    fn c1_tool_name_of_another_program_or_in_another_case_is_an_error() {
+        let check = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            check_tool_names(&names).err().unwrap_or_default()
+        };
+        assert_eq!(check(&["write", "mcp__a__Write", "*", "Wri*", "deploy"]), "");
+        assert_eq!(check(&["edit", "Write"]), "there is no tool `Write`: here it is `write`");
+        assert_eq!(check(&["MultiEdit"]), "there is no tool `MultiEdit`: here it is `edit`");
+        assert_eq!(check(&["webfetch"]), "there is no tool `webfetch`: here it is `fetch`");
+        assert_eq!(check(&["Ask_User"]), "there is no tool `Ask_User`: here it is `ask_user`");
+    }
 
     #[test]
     fn claude_tool_names_map_to_cotter_tools() {

@@ -2,7 +2,11 @@
 
 use serde_json::{Map, Value};
 
-use crate::{agent::cx::Cx, hooks::points::PointId};
+use crate::{
+    agent::cx::Cx,
+    hooks::{external::refusal::find_refusal, points::PointId},
+    text,
+};
 
 /// The answer of a hook. An empty answer is a pass.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -47,23 +51,49 @@ pub enum HookDecision {
     No,
 }
 
+/// The keys that say something, at any point. A reason alone says nothing.
+const KEYS: [&str; 13] = [
+    "continue",
+    "block",
+    "blocked",
+    "ask",
+    "input",
+    "result",
+    "prompt",
+    "messages",
+    "summary",
+    "goOn",
+    "answer",
+    "output",
+    "additionalContext",
+];
+
 impl HookAnswer {
     /// Returns an answer that blocks, with a reason.
     pub fn blocked(reason: impl Into<String>) -> Self {
         HookAnswer { block: Some(reason.into()), ..HookAnswer::default() }
     }
 
-    /// Reads the JSON object of a hook's answer. Unknown keys are ignored. A refusal or an ask counts even if
-    /// it is badly written. A change or a decision must be well formed, or the whole answer is an error.
+    /// Reads the JSON object of a hook's answer. A refusal counts in the words of any dialect, and an ask even
+    /// if it is badly written. Anything else must be well formed, or the whole answer is an error. An object
+    /// without a known key is an error too, because it may have been meant as a refusal.
     pub fn read(point: PointId, object: &Map<String, Value>) -> Result<Self, String> {
         let text = |key: &str| object.get(key).map(to_text).filter(|text| !text.is_empty());
         let reason = text("reason");
+        if let Some(found) = find_refusal(object) {
+            let block = Some(reason.unwrap_or(found));
+            let (output, additional_context) = (text("output"), text("additionalContext"));
+            return Ok(HookAnswer { block, output, additional_context, ..HookAnswer::default() });
+        }
+        let is_unknown = |key: &String| !KEYS.contains(&key.as_str());
+        if !object.is_empty() && object.keys().all(is_unknown) {
+            return Err(no_known_key(object));
+        }
         let decision = decision(point, object)?;
         let answers_no = decision == Some(HookDecision::No) && reason.is_some();
-        let refuses = answers_no || is_no(object.get("continue")) || is_yes(object.get("block"));
         let asks = object.get("ask").filter(|ask| !ask.is_null() && **ask != Value::Bool(false));
         Ok(HookAnswer {
-            block: refuses.then(|| reason.clone().unwrap_or_default()),
+            block: answers_no.then(|| reason.clone().unwrap_or_default()),
             ask: asks.map(|ask| match ask {
                 Value::String(reason) if !reason.trim().is_empty() => reason.clone(),
                 _ => reason.clone().unwrap_or_else(|| "it asks for a person's approval".into()),
@@ -81,6 +111,12 @@ impl HookAnswer {
         self.output.iter().for_each(|text| cx.output(text.as_str()));
         self.additional_context.iter().for_each(|text| cx.note(text.as_str()));
     }
+}
+
+/// The error of an answer that says nothing known, with its first keys.
+pub fn no_known_key(object: &Map<String, Value>) -> String {
+    let keys = object.keys().take(3).map(|key| format!("`{}`", text::show_line(key)));
+    format!("its answer has no known key, only {}", keys.collect::<Vec<_>>().join(", "))
 }
 
 fn change(point: PointId, object: &Map<String, Value>) -> Result<Option<HookChange>, String> {

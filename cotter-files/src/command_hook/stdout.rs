@@ -1,0 +1,195 @@
+//! The standard output of a hook as every dialect reads it: one JSON object, or text in which a refusal still
+//! counts.
+
+use serde_json::{Map, Value};
+
+use cotter::{
+    host::{find_refusal, text_has_refusal},
+    text,
+};
+
+/// The standard output of a hook.
+#[derive(Debug, PartialEq)]
+pub(crate) enum HookStdout {
+    /// The whole output is one JSON object.
+    Object(Map<String, Value>),
+    /// Any other text, without white space around it; it may be empty.
+    Text(String),
+    /// Text with a refusal in it, and the reason of the refusal.
+    Refusal(String),
+    /// The output begins with `{` and is neither one object nor objects line by line. It may have been a
+    /// refusal.
+    Broken(String),
+}
+
+/// The reason of a refusal that gives none and is not the whole output.
+const IN_TEXT: &str = "its output contains a refusal, although it is not valid as a whole";
+
+impl HookStdout {
+    /// Reads the output. In text that is not one object, each object that begins and ends at a line border is
+    /// read, and only for a refusal.
+    pub(crate) fn read(stdout: &[u8]) -> Self {
+        let trimmed = stdout.trim_ascii();
+        let cause = match trimmed.first() {
+            Some(b'{') => match read_object(trimmed) {
+                Ok(object) => return HookStdout::Object(object),
+                Err(cause) => Some(cause),
+            },
+            _ => None,
+        };
+        let text = String::from_utf8_lossy(trimmed);
+        let lines = read_objects_in_lines(&text);
+        let is_broken = lines.has_broken || std::str::from_utf8(trimmed).is_err();
+        let refusal = lines.objects.iter().find_map(find_refusal);
+        let has_refusal = || is_broken && text_has_refusal(&text);
+        match (refusal, cause) {
+            (Some(reason), _) if !reason.is_empty() => HookStdout::Refusal(reason),
+            (Some(_), _) => HookStdout::Refusal(IN_TEXT.into()),
+            (None, _) if has_refusal() => HookStdout::Refusal(IN_TEXT.into()),
+            (None, Some(cause)) if is_broken => {
+                HookStdout::Broken(format!("its output begins with `{{` and is not JSON: {cause}"))
+            }
+            (None, _) => HookStdout::Text(text.into_owned()),
+        }
+    }
+}
+
+/// The objects that begin and end at line borders.
+struct ObjectsInLines {
+    objects: Vec<Map<String, Value>>,
+    /// True if a line begins with `{` and no such object begins there.
+    has_broken: bool,
+}
+
+fn read_objects_in_lines(text: &str) -> ObjectsInLines {
+    let mut found = ObjectsInLines { objects: vec![], has_broken: false };
+    let mut rest = text;
+    while !rest.is_empty() {
+        let line_end = rest.find('\n').map_or(rest.len(), |at| at + 1);
+        let length = match rest.trim_start_matches([' ', '\t']).starts_with('{') {
+            true => read_first_object(rest).map(|(object, length)| {
+                found.objects.push(object);
+                length
+            }),
+            false => Some(line_end),
+        };
+        found.has_broken |= length.is_none();
+        rest = &rest[length.unwrap_or(line_end)..];
+    }
+    found
+}
+
+/// The object at the beginning of a text, if its line ends with it, and the length up to the next line.
+fn read_first_object(text: &str) -> Option<(Map<String, Value>, usize)> {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    let value = values.next()?.ok()?;
+    let end = values.byte_offset();
+    let line_end = text[end..].find('\n').map_or(text.len(), |at| end + at + 1);
+    // Read again: an object with a duplicate key is not an object.
+    let object = read_object(text[..end].trim().as_bytes()).ok()?;
+    (value.is_object() && text[end..line_end].trim().is_empty()).then_some((object, line_end))
+}
+
+/// Parses a JSON object and rejects duplicate keys: the reader could not know which value is meant.
+pub(crate) fn read_object(text: &[u8]) -> Result<Map<String, Value>, serde_json::Error> {
+    struct Once;
+    impl<'de> serde::de::Visitor<'de> for Once {
+        type Value = Map<String, Value>;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: serde::de::MapAccess<'de>>(
+            self,
+            mut entries: A,
+        ) -> Result<Self::Value, A::Error> {
+            let mut object = Map::new();
+            while let Some((key, value)) = entries.next_entry::<String, Value>()? {
+                if object.contains_key(&key) {
+                    let duplicate = format!("duplicate key `{}`", text::show_line(&key));
+                    return Err(serde::de::Error::custom(duplicate));
+                }
+                object.insert(key, value);
+            }
+            Ok(object)
+        }
+    }
+    let mut reader = serde_json::Deserializer::from_slice(text);
+    let object = serde::Deserializer::deserialize_map(&mut reader, Once)?;
+    reader.end()?;
+    Ok(object)
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn check(stdout: &str, expected: Expect) {
+        expected.assert_eq(&match HookStdout::read(stdout.as_bytes()) {
+            HookStdout::Object(object) => format!("object {}", Value::Object(object)),
+            HookStdout::Text(text) => format!("text {text:?}"),
+            HookStdout::Refusal(reason) => format!("refusal: {reason}"),
+            HookStdout::Broken(why) => format!("broken: {why}"),
+        });
+    }
+
+    #[test]
+    fn l8_whole_output_is_one_object_or_text() {
+        check("", expect![[r#"text """#]]);
+        check(" \n", expect![[r#"text """#]]);
+        check("{}\n", expect!["object {}"]);
+        check("{\n  \"continue\": false\n}\n", expect![[r#"object {"continue":false}"#]]);
+        check("checked 3 files\n", expect![[r#"text "checked 3 files""#]]);
+        check("[1]", expect![[r#"text "[1]""#]]);
+    }
+
+    #[test]
+    fn l8_refusal_between_lines_of_text_counts() {
+        check("log\n{\"continue\": false, \"reason\": \"no\"}\n", expect!["refusal: no"]);
+        check(
+            "log\n{\n\"blocked\": true\n}\nmore",
+            expect!["refusal: its output contains a refusal, although it is not valid as a whole"],
+        );
+        check("{}\n{\"decision\": \"block\", \"reason\": \"second\"}", expect!["refusal: second"]);
+        check(
+            "log\n{\"decision\": \"block\"",
+            expect!["refusal: its output contains a refusal, although it is not valid as a whole"],
+        );
+        check(
+            "{\"continue\": false, \"continue\": true}",
+            expect!["refusal: its output contains a refusal, although it is not valid as a whole"],
+        );
+    }
+
+    #[test]
+    fn l8_permission_between_lines_of_text_is_only_text() {
+        check("log\n{\"continue\": true}", expect![[r#"text "log\n{\"continue\": true}""#]]);
+        check("{}\n{}", expect![[r#"text "{}\n{}""#]]);
+        check("log {\"continue\": false}", expect![[r#"text "log {\"continue\": false}""#]]);
+    }
+
+    #[test]
+    fn l8_output_that_begins_like_an_object_must_be_one() {
+        check(
+            "{\"a\": ",
+            expect![[
+                r#"broken: its output begins with `{` and is not JSON: EOF while parsing a value at line 1 column 5"#
+            ]],
+        );
+        check(
+            "{\"a\": 1, \"a\": 2}",
+            expect![[
+                r#"broken: its output begins with `{` and is not JSON: duplicate key `a` at line 1 column 12"#
+            ]],
+        );
+        check(
+            "{} trailing",
+            expect![[
+                r#"broken: its output begins with `{` and is not JSON: trailing characters at line 1 column 4"#
+            ]],
+        );
+    }
+}

@@ -1,0 +1,381 @@
+//! Interpreters outside the system: what a confined program must read so that it starts at all. Python of
+//! pyenv, conda, uv or a virtual environment, and Node of nvm or volta, are in the home folder, which is
+//! closed as a whole.
+//!
+//! Only what an installation consists of is opened: never the home folder, never `~/.local` as a whole.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs,
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    confine::system,
+    process::environment::{find_program, is_program},
+};
+
+/// Interpreters that commands and hooks start by name.
+const NAMES: [&str; 16] = [
+    "python3", "python", "node", "npm", "npx", "deno", "bun", "uv", "uvx", "ruby", "perl", "php",
+    "lua", "tsx", "mise", "asdf",
+];
+
+/// Folders of version managers: opened whole, since their programs look for each other there.
+const MANAGERS: [&str; 12] = [
+    ".pyenv",
+    ".rbenv",
+    ".nodenv",
+    ".goenv",
+    ".plenv",
+    ".phpenv",
+    ".asdf",
+    ".volta",
+    ".nvm",
+    ".fnm",
+    ".linuxbrew",
+    "Cellar",
+];
+
+/// Managers below `.local/share`, opened whole.
+const SHARED_MANAGERS: [&str; 4] = ["mise", "uv", "fnm", "rtx"];
+
+/// Settings that managers read to choose a version, below the home folder.
+const MANAGER_SETTINGS: [&str; 5] =
+    [".tool-versions", ".asdfrc", ".config/mise", ".local/state/mise", ".local/share/mise"];
+
+/// The parts of an installation beside its `bin`.
+const PARTS: [&str; 6] = ["bin", "lib", "lib64", "libexec", "share", "pyvenv.cfg"];
+
+/// The most links and interpreters that are followed from one program.
+const MAX_STEPS: usize = 16;
+
+/// The most words of a command that are looked up.
+const MAX_WORDS: usize = 64;
+
+/// What must be readable for the interpreters that are in `PATH`.
+pub(crate) fn in_path(home: Option<&Path>, environment: &[(OsString, OsString)]) -> Vec<PathBuf> {
+    let mut search = Search::new(home, environment);
+    NAMES.iter().for_each(|name| search.add_program(OsStr::new(name), Path::new("/")));
+    search.found
+}
+
+/// What must be readable for the programs that the words of a command may start, and for the interpreters of
+/// the scripts that they name.
+pub(crate) fn of_command(
+    words: &[OsString],
+    cwd: &Path,
+    home: Option<&Path>,
+    environment: &[(OsString, OsString)],
+) -> Vec<PathBuf> {
+    let mut search = Search::new(home, environment);
+    let texts: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+    let parts =
+        texts.iter().flat_map(|text| text.split([' ', '\t', '\n', ';', '|', '&', '(', ')']));
+    for part in parts.filter(|part| !part.is_empty()).take(MAX_WORDS) {
+        search.add_program(OsStr::new(&search.fill_in(part)), cwd);
+    }
+    search.found
+}
+
+struct Search<'a> {
+    home: Option<&'a Path>,
+    environment: &'a [(OsString, OsString)],
+    steps: usize,
+    found: Vec<PathBuf>,
+}
+
+impl<'a> Search<'a> {
+    fn new(home: Option<&'a Path>, environment: &'a [(OsString, OsString)]) -> Self {
+        Search { home, environment, steps: 0, found: vec![] }
+    }
+
+    /// A word without quotes, with the values of variables and `~` that stand for folders.
+    fn fill_in(&self, word: &str) -> String {
+        let mut text: String = word.chars().filter(|c| !matches!(c, '"' | '\'')).collect();
+        if let (Some(home), Some(rest)) = (self.home, text.strip_prefix("~/")) {
+            text = home.join(rest).to_string_lossy().into_owned();
+        }
+        if !text.contains('$') {
+            return text;
+        }
+        let values = self.environment.iter().map(|(name, value)| (name.to_string_lossy(), value));
+        values.fold(text, |text, (name, value)| {
+            let value = value.to_string_lossy();
+            text.replace(&format!("${{{name}}}"), &value).replace(&format!("${name}"), &value)
+        })
+    }
+
+    fn add_program(&mut self, name: &OsStr, cwd: &Path) {
+        self.steps = 0;
+        let Some(name) = name.to_str() else { return };
+        if let Ok(path) = find_program(name, cwd, self.environment)
+            && is_program(&path)
+        {
+            self.add(path);
+        }
+    }
+
+    /// Opens what belongs to a program, to the targets of its links, and to its interpreter.
+    fn add(&mut self, path: PathBuf) {
+        self.steps += 1;
+        if self.steps > MAX_STEPS || !path.is_absolute() {
+            return;
+        }
+        self.open_installation(&path);
+        if let Ok(target) = fs::read_link(&path) {
+            let target = path.parent().unwrap_or(&path).join(target);
+            return self.add(lexically_normal(&target));
+        }
+        // A folder on the way may be a link too.
+        match path.canonicalize() {
+            Ok(real) if real != path => self.add(real),
+            _ => self.read_interpreter(&path).into_iter().for_each(|next| self.add(next)),
+        }
+    }
+
+    fn open_installation(&mut self, path: &Path) {
+        let Some(folder) = path.parent() else { return };
+        if is_system(folder) {
+            return;
+        }
+        if let Some(manager) = manager_of(path) {
+            self.open(manager);
+            let settings =
+                self.home.into_iter().flat_map(|home| MANAGER_SETTINGS.map(|name| home.join(name)));
+            settings.for_each(|path| self.open(path));
+            return;
+        }
+        let is_bin = matches!(folder.file_name().and_then(OsStr::to_str), Some("bin" | "sbin"));
+        let prefix = folder.parent().filter(|prefix| is_bin && Some(*prefix) != self.home);
+        let Some(prefix) = prefix else { return self.open(path.into()) };
+        let is_local = prefix.file_name() == Some(OsStr::new(".local"));
+        let parts = PARTS.iter().filter(|part| !is_local || **part != "share");
+        parts.for_each(|part| self.open(prefix.join(part)));
+        if let Some(base) = base_of_virtual_environment(prefix) {
+            self.add(base);
+        }
+    }
+
+    fn open(&mut self, path: PathBuf) {
+        let path = path.canonicalize().unwrap_or(path);
+        let is_too_broad =
+            path.parent().is_none() || self.home.is_some_and(|home| home.starts_with(&path));
+        if !is_too_broad && path.exists() && !self.found.contains(&path) {
+            self.found.push(path);
+        }
+    }
+
+    /// The interpreter that the first line of a script names.
+    fn read_interpreter(&self, path: &Path) -> Option<PathBuf> {
+        let mut head = vec![];
+        fs::File::open(path).ok()?.take(256).read_to_end(&mut head).ok()?;
+        let line = head.strip_prefix(b"#!")?;
+        let line = line.split(|byte| *byte == b'\n').next()?;
+        let line = String::from_utf8_lossy(line);
+        let mut words = line.split_ascii_whitespace();
+        let program = words.next()?;
+        if Path::new(program).file_name() != Some(OsStr::new("env")) {
+            return Some(program.into());
+        }
+        let name = words.find(|word| !word.starts_with('-') && !word.contains('='))?;
+        find_program(name, Path::new("/"), self.environment).ok()
+    }
+}
+
+fn is_system(folder: &Path) -> bool {
+    system().iter().any(|open| folder.starts_with(open))
+}
+
+/// The folder of the version manager that a path belongs to.
+fn manager_of(path: &Path) -> Option<PathBuf> {
+    path.ancestors().skip(1).find_map(|folder| {
+        let name = folder.file_name()?.to_str()?;
+        let parent = folder.parent()?;
+        let is_shared = || SHARED_MANAGERS.contains(&name) && parent.ends_with(".local/share");
+        match name {
+            "Cellar" => Some(parent.into()),
+            "shims" => Some(parent.into()),
+            name if MANAGERS.contains(&name) || is_shared() => Some(folder.into()),
+            _ => None,
+        }
+    })
+}
+
+/// The Python that a virtual environment was made with.
+fn base_of_virtual_environment(prefix: &Path) -> Option<PathBuf> {
+    let settings = fs::read_to_string(prefix.join("pyvenv.cfg")).ok()?;
+    let mut values = settings.lines().filter_map(|line| line.split_once('='));
+    let home = values.find_map(|(key, value)| (key.trim() == "home").then(|| value.trim()))?;
+    Some(Path::new(home).join("python3")).filter(|base| base.is_absolute())
+}
+
+/// A path without `.` and `..`, without looking at links.
+fn lexically_normal(path: &Path) -> PathBuf {
+    use std::path::Component;
+    let mut normal = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => _ = normal.pop(),
+            other => normal.push(other),
+        }
+    }
+    normal
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    /// Creates files (`path`: contents, or `-> target` for a link), looks `command` up with `path` as `PATH`,
+    /// and lists what would be opened below the home folder.
+    fn check(files: &[(&str, &str)], path: &str, command: &str, expected: Expect) {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().canonicalize().unwrap();
+        for (file, contents) in files {
+            let file = home.join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            match contents.strip_prefix("-> ") {
+                Some(target) => symlink(target.replace('~', home.to_str().unwrap()), file).unwrap(),
+                None => {
+                    fs::write(&file, contents.replace('~', home.to_str().unwrap())).unwrap();
+                    fs::set_permissions(file, fs::Permissions::from_mode(0o755)).unwrap();
+                }
+            }
+        }
+        let shown_home = home.to_str().unwrap();
+        let environment = [
+            ("PATH".into(), path.replace('~', shown_home).into()),
+            ("PROJECT".into(), home.join("project").into()),
+        ];
+        let words: Vec<OsString> = ["/bin/sh", "-c", command].map(OsString::from).into();
+        let found = of_command(&words, &home.join("project"), Some(&home), &environment);
+        let shown: Vec<_> = found
+            .iter()
+            .map(|path| path.to_str().unwrap().replace(shown_home, "~") + "\n")
+            .collect();
+        expected.assert_eq(&shown.concat());
+    }
+
+    #[test]
+    fn b3_interpreter_in_the_home_folder_is_opened_with_its_installation() {
+        let python = [("envs/x/bin/python3", ""), ("envs/x/lib/python3.12/os.py", "")];
+        check(
+            &python,
+            "~/envs/x/bin",
+            "python3 hook.py",
+            expect![[r#"
+            ~/envs/x/bin
+            ~/envs/x/lib
+        "#]],
+        );
+        let absolute = r#""$HOME"/x ~/envs/x/bin/python3 "$PROJECT"/hook.py"#;
+        check(
+            &python,
+            "/usr/bin",
+            absolute,
+            expect![[r#"
+            ~/envs/x/bin
+            ~/envs/x/lib
+        "#]],
+        );
+        let shim = [
+            (".pyenv/shims/python3", "#!/usr/bin/env bash\nexec ~/.pyenv/libexec/pyenv"),
+            (".pyenv/libexec/pyenv", ""),
+        ];
+        check(
+            &shim,
+            "~/.pyenv/shims:/usr/bin:/bin",
+            "python3 x.py",
+            expect![[r#"
+            ~/.pyenv
+        "#]],
+        );
+    }
+
+    #[test]
+    fn b3_links_and_first_lines_lead_to_the_interpreter() {
+        let uv = [
+            (".local/bin/python3", "-> ~/.local/share/uv/python/cpython-3.12/bin/python3.12"),
+            (".local/share/uv/python/cpython-3.12/bin/python3.12", ""),
+            (".local/share/keyrings/login", ""),
+        ];
+        check(
+            &uv,
+            "~/.local/bin",
+            "python3 x.py",
+            expect![[r#"
+            ~/.local/bin
+            ~/.local/share/uv
+        "#]],
+        );
+        let script = [
+            ("project/hook.py", "#!/usr/bin/env -S python3 -u\n"),
+            ("miniconda3/bin/python3", ""),
+            ("miniconda3/lib/python3.12/os.py", ""),
+        ];
+        check(
+            &script,
+            "~/miniconda3/bin",
+            "$PROJECT/hook.py",
+            expect![[r#"
+            ~/project/hook.py
+            ~/miniconda3/bin
+            ~/miniconda3/lib
+        "#]],
+        );
+        let venv = [
+            ("project/.venv/bin/python", "-> python3"),
+            ("project/.venv/bin/python3", ""),
+            ("project/.venv/pyvenv.cfg", "home = ~/opt/py/bin\nversion = 3.12\n"),
+            ("opt/py/bin/python3", ""),
+            ("opt/py/lib/x", ""),
+        ];
+        check(
+            &venv,
+            "/usr/bin",
+            ".venv/bin/python x.py",
+            expect![[r#"
+            ~/project/.venv/bin
+            ~/project/.venv/pyvenv.cfg
+            ~/opt/py/bin
+            ~/opt/py/lib
+        "#]],
+        );
+    }
+
+    #[test]
+    fn b3_home_folder_is_never_opened_for_an_interpreter() {
+        check(
+            &[("bin/python3", ""), ("lib/x", "")],
+            "~/bin",
+            "python3 x",
+            expect![[r#"
+            ~/bin/python3
+        "#]],
+        );
+        check(
+            &[("python3", "")],
+            "~",
+            "python3 x",
+            expect![[r#"
+            ~/python3
+        "#]],
+        );
+        check(&[("bin/a", "-> b"), ("bin/b", "-> a")], "~/bin", "a", expect![""]);
+        check(
+            &[("bin/x", "#!~/bin/x\n")],
+            "~/bin",
+            "x; ls /",
+            expect![[r#"
+            ~/bin/x
+        "#]],
+        );
+    }
+}
