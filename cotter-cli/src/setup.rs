@@ -317,6 +317,7 @@ impl RunSetup {
             redactor: self.redactor,
         };
         let base = setup.base(self.workspace, &args.add_dirs)?;
+        warn_about_missing_view(base.runner.clone());
         let servers = self.files.servers(&args.mcp, &base.workspace)?;
         let servers = tools::open_servers(servers, &base.runner, &base.workspace).await?;
         let limits = self.files.values().limits;
@@ -338,6 +339,18 @@ impl RunSetup {
             Reloader::new(agent.clone(), hook_host, spaces, owners, messages, files, args);
         Ok((agent, reloader))
     }
+}
+
+/// Says what stays open to confined commands, if so. The start does not wait for the check.
+fn warn_about_missing_view(runner: Runner) {
+    std::thread::spawn(move || {
+        if runner.confines()
+            && let Some(why) = runner.why_no_view()
+        {
+            let missing = tools::describe_missing_view(&runner);
+            warn(format!("view of the files: {missing} ({why})"));
+        }
+    });
 }
 
 fn with_store(

@@ -96,8 +96,8 @@ struct Settings {
     permissions: Option<Permissions>,
     /// The limits of a run.
     limits: Option<Limits>,
-    /// The sandbox of commands: `off`, `auto` (the default: used if the system supports it) or `required` (a
-    /// command that cannot be confined does not run).
+    /// The sandbox of commands: `off`, `landlock` (also without a view of the files), `auto` (the default: used
+    /// if the system supports it) or `required` (a command that cannot be confined does not run).
     sandbox: Option<SandboxWord>,
     /// More folders that may be read and written, besides the project.
     roots: Option<Vec<Folder>>,

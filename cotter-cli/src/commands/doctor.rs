@@ -20,6 +20,7 @@ use cotter_files::{
     extensions::{Diagnostic, Severity},
     trust::store::TrustState,
 };
+use cotter_tools::process::Runner;
 use serde_json::{Value, json};
 
 use crate::{
@@ -474,11 +475,22 @@ fn confinement(input: &DoctorInput) -> Vec<DoctorRow> {
             },
         ),
     ];
+    rows.extend(confined.then(|| view_row(&runner)));
     if preview.files.hooks().any(|(owner, _)| owner.origin == Origin::User) {
         let word = "not confined: they have all your permissions";
         rows.push(DoctorRow::new("your own hooks", RowState::Note, word));
     }
     rows
+}
+
+/// Says if confined commands have a view of the files, and what stays open if not.
+fn view_row(runner: &Runner) -> DoctorRow {
+    const NAME: &str = "view of the files";
+    match runner.why_no_view() {
+        None => DoctorRow::new(NAME, RowState::Good, "each command has its own"),
+        Some(why) => DoctorRow::new(NAME, RowState::Note, tools::describe_missing_view(runner))
+            .with("reason", why),
+    }
 }
 
 fn folders(input: &DoctorInput) -> Vec<DoctorRow> {

@@ -11,6 +11,7 @@ use cotter_models::BUILT_IN_PROVIDERS;
 use cotter_tools::{
     agents::{ask_user::AskUser, delegate::Delegate},
     bash::{Bash, background::background},
+    confine::Sandbox,
     fetch, files,
     hooks::{HookRunner, webhook::Webhooks},
     mcp::{Mcp, McpHost},
@@ -59,6 +60,18 @@ pub(crate) fn runner(values: &MergedSettings) -> Result<Runner, CliError> {
         .with_caches(access::caches(&values.access)?)
         .with_temp_below(&env::temp_dir());
     Ok(runner)
+}
+
+/// Describes what stays open to confined commands because they have no view of the files.
+pub(crate) fn describe_missing_view(runner: &Runner) -> String {
+    let build = match runner.sandbox() {
+        Sandbox::Landlock => "code of the project runs without it (`\"sandbox\": \"landlock\"`)",
+        _ => "code of the project asks (`\"sandbox\": \"landlock\"` would let it run)",
+    };
+    format!(
+        "none: commands may change modes and times of your files, read secrets in the project and \
+         write protected names deeper in it; {build}"
+    )
 }
 
 /// Creates the runner of hook programs. The variables with keys of models are hidden from hooks.
