@@ -41,7 +41,10 @@ use cotter_files::{
         MergedSettings, Settings, SettingsOwner, SourcedText, mcp_servers::Servers,
         permissions::Permissions,
     },
-    trust::store::{Grants, TrustState},
+    trust::{
+        state,
+        store::{Grants, TrustState},
+    },
 };
 
 use crate::settings::{
@@ -542,6 +545,7 @@ impl SettingsFiles {
                 folder: base.clone(),
                 confined,
                 host: pending_load.hook_host.clone(),
+                state: file.path.parent().filter(|folder| state::has_state(folder)).map(Into::into),
             };
             pending_load.load(owner, false, |unit| {
                 register_permissions(unit, rules, &settings.permissions);

@@ -166,6 +166,8 @@ pub struct ProcessSpec {
     pub stdin: Arc<[u8]>,
     /// True if the program runs in the sandbox of the agent's commands.
     pub confined: bool,
+    /// The folder whose state folders the program may write, if it is confined.
+    pub state: Option<PathBuf>,
     /// The workspace of the run that the event belongs to.
     pub workspace: Workspace,
     /// The buffer for standard error, filled while the program runs.
@@ -228,6 +230,9 @@ pub struct HookLocation {
     pub confined: bool,
     /// The host that starts the hooks.
     pub host: Arc<dyn HookHost>,
+    /// The folder whose state folders ([`state::FOLDERS`](crate::trust::state::FOLDERS)) the hooks may write;
+    /// the hooks of a space or of a profile have none.
+    pub state: Option<PathBuf>,
 }
 
 impl CommandHook {
@@ -312,6 +317,7 @@ impl CommandHook {
             variables,
             stdin: stdin.into(),
             confined: base.confined,
+            state: base.state.clone(),
             workspace,
             stderr: StderrBuffer::default(),
         }

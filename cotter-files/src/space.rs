@@ -249,7 +249,8 @@ impl Space {
     /// Registers everything. `unit` must belong to the space's [owner](Space::owner).
     pub fn register(&self, unit: &mut Registry, host: &Arc<dyn HookHost>) {
         let confined = is_confined(unit.owner());
-        let base = HookLocation { folder: self.folder.clone(), confined, host: host.clone() };
+        let base =
+            HookLocation { folder: self.folder.clone(), confined, host: host.clone(), state: None };
         self.hooks.register(unit, &base);
         self.files.register(unit);
     }

@@ -167,7 +167,12 @@ mod linux {
         let document = Document::parse("settings.json", &text).expect("JSON");
         let hooks = CommandHook::read_all(document.root()).expect("hooks");
         let starts = HookRunner::new(Runner::direct(), std::env::vars_os());
-        let base = HookLocation { folder: folder.into(), confined: false, host: Arc::new(starts) };
+        let base = HookLocation {
+            folder: folder.into(),
+            confined: false,
+            host: Arc::new(starts),
+            state: None,
+        };
         let owner = Owner::new(Origin::User, "settings.json");
         agent
             .extend(owner, |unit| command_hook::register_all(unit, &hooks, &base))

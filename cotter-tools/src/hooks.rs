@@ -7,14 +7,16 @@
 pub mod webhook;
 
 use std::{
+    collections::BTreeSet,
     ffi::OsString,
+    fs,
     future::Future,
     io::Write,
     os::fd::OwnedFd,
-    path::Path,
+    path::{Path, PathBuf},
     pin::Pin,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -24,6 +26,7 @@ use cotter_files::command_hook::{
     self, ExchangeFuture, HookHost, HookPlace, MAX_OUTPUT, MAX_STDERR, ProcessOutput,
     ResidentProcess, StderrBuffer, WebhookRequest, WebhookResponse, failure::HookFailure,
 };
+use cotter_files::trust::state;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use tokio::{io::AsyncWriteExt, net::unix::pipe::Sender};
 
@@ -51,8 +54,20 @@ pub struct HookRunner {
     /// The number of hooks that run now.
     running: Arc<AtomicUsize>,
     places: Places,
+    state_folders: Arc<StateFolders>,
     /// The webhook client, and the redactor for the sent data.
     webhooks: Option<(Webhooks, Arc<Redactor>)>,
+}
+
+/// Names and values of variables.
+type Variables = Vec<(OsString, OsString)>;
+
+/// The variable that names the folder of compiled Python.
+const COMPILED_PYTHON: &str = "PYTHONPYCACHEPREFIX";
+
+fn no_temp(cause: &std::io::Error) -> String {
+    let hint = "`TMPDIR` must name a folder that can be written";
+    format!("cannot create a folder for temporary files: {cause}; {hint}")
 }
 
 /// The lifetime of a hook's process.
@@ -78,6 +93,7 @@ impl HookRunner {
             hidden: Arc::default(),
             running,
             places,
+            state_folders: Arc::default(),
             webhooks: None,
         }
     }
@@ -115,20 +131,58 @@ impl HookRunner {
     }
 
     /// The variables of a hook.
-    fn environment(&self, job: &command_hook::ProcessSpec) -> Environment {
+    fn environment(&self, job: &command_hook::ProcessSpec) -> Variables {
         let variables = self.variables.iter().cloned();
+        let others = job.variables.iter().map(|(name, value)| (name.into(), value.clone()));
         let is_named =
             |name: &OsString| job.variable_names.iter().any(|named| name == named.as_str());
         if !job.confined {
             let is_given = |name: &OsString| is_named(name) || !self.hidden.contains(name);
-            return Environment::all(variables.filter(|(name, _)| is_given(name)));
+            let all = Environment::all(variables.filter(|(name, _)| is_given(name)));
+            return all.with(&job.workspace, others);
         }
         let of_commands = self.runner.environment();
         let is_given =
             |name: &OsString| is_named(name) || name == "TMPDIR" || of_commands.contains(name);
         let given: Vec<_> =
             self.variables.iter().map(|(name, _)| name.clone()).filter(is_given).collect();
-        Environment::chosen(variables, &given)
+        Environment::chosen(variables, &given).with(&job.workspace, others)
+    }
+
+    /// Gives a hook that must not read compiled Python beside its sources a private folder for it. Without
+    /// one it would compile what it imports at each start.
+    fn place_compiled_python(
+        &self,
+        job: &command_hook::ProcessSpec,
+        environment: &mut Variables,
+    ) -> Result<(), String> {
+        if !environment.iter().any(|(name, _)| name == COMPILED_PYTHON) {
+            return Ok(());
+        }
+        let folder = self.runner.compiled(job.confined).map_err(|cause| no_temp(&cause))?;
+        let others = [COMPILED_PYTHON, "PYTHONDONTWRITEBYTECODE"];
+        environment.retain(|(name, _)| others.iter().all(|other| name != other));
+        environment.push((COMPILED_PYTHON.into(), folder.into()));
+        Ok(())
+    }
+
+    /// The confinement of a hook. Its temporary folder is a private one.
+    fn confinement(
+        &self,
+        job: &command_hook::ProcessSpec,
+        lifetime: HookLifetime,
+        environment: &mut Variables,
+    ) -> Result<Option<Confinement>, String> {
+        let temp = self.runner.temp().map_err(|cause| no_temp(&cause))?;
+        environment.retain(|(name, _)| name != "TMPDIR");
+        environment.push(("TMPDIR".into(), temp.into()));
+        self.state_folders.make(job.state.as_deref());
+        let plan = Confinement::of_hook(job, environment, &self.runner);
+        let mut plan = plan.map_err(|cause| cause.to_string())?;
+        if let (HookLifetime::Stays, Some(plan)) = (lifetime, &mut plan) {
+            plan.aside = None;
+        }
+        Ok(plan)
     }
 
     /// The job of a hook, and the runner that starts it.
@@ -138,31 +192,11 @@ impl HookRunner {
         stdin: OwnedFd,
         lifetime: HookLifetime,
     ) -> Result<(&Runner, Job), String> {
-        let to_message = |cause: std::io::Error| cause.to_string();
-        let environment = self.environment(job);
-        let others = job.variables.iter().map(|(name, value)| (name.into(), value.clone()));
-        let mut environment = environment.with(&job.workspace, others);
+        let mut environment = self.environment(job);
+        self.place_compiled_python(job, &mut environment)?;
         let (runner, confinement) = match job.confined {
             false => (&self.own, None),
-            true => {
-                environment.retain(|(name, _)| name != "TMPDIR");
-                let temp = self.runner.temp().map_err(|cause| {
-                    format!("cannot create a folder for temporary files: {cause}; `TMPDIR` must name a folder that can be written")
-                })?;
-                environment.push(("TMPDIR".into(), temp.into()));
-                let plan = Confinement::of_hook(
-                    &job.words,
-                    &job.cwd,
-                    &job.workspace,
-                    &environment,
-                    &self.runner,
-                );
-                let mut plan = plan.map_err(to_message)?;
-                if let (HookLifetime::Stays, Some(plan)) = (lifetime, &mut plan) {
-                    plan.aside = None;
-                }
-                (&self.runner, plan)
-            }
+            true => (&self.runner, self.confinement(job, lifetime, &mut environment)?),
         };
         let (program, args) = job.words.split_first().ok_or("the command is empty")?;
         let program = program.to_str().ok_or("its program's name is not UTF-8")?;
@@ -299,6 +333,28 @@ async fn start_on_thread(runner: Runner, job: Job) -> Result<RunningProcess, Sta
     let runtime = tokio::runtime::Handle::current();
     let started = tokio::task::spawn_blocking(move || runtime.block_on(runner.start(job)));
     started.await.unwrap_or_else(|cause| Err(StartError(cause.to_string())))
+}
+
+/// The state folders that were made for hooks, because a confined hook cannot make them. Those that stay empty
+/// are removed at the end.
+#[derive(Debug, Default)]
+struct StateFolders(Mutex<BTreeSet<PathBuf>>);
+
+impl StateFolders {
+    /// Makes the missing state folders of a source. A hook that needs one that cannot be made will say so.
+    fn make(&self, source: Option<&Path>) {
+        let Some(source) = source.filter(|source| source.is_dir()) else { return };
+        let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let missing = state::FOLDERS.map(|name| source.join(name)).into_iter();
+        made.extend(missing.filter(|folder| fs::create_dir(folder).is_ok()));
+    }
+}
+
+impl Drop for StateFolders {
+    fn drop(&mut self) {
+        let made = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
+        made.iter().for_each(|folder| drop(fs::remove_dir(folder)));
+    }
 }
 
 /// Counts a running hook.

@@ -32,8 +32,10 @@ pub(crate) mod wire;
 
 use std::{
     ffi::OsString,
-    fmt, io,
-    os::fd::OwnedFd,
+    fmt,
+    fs::DirBuilder,
+    io,
+    os::{fd::OwnedFd, unix::fs::DirBuilderExt},
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
 };
@@ -276,6 +278,16 @@ impl Runner {
     /// The folder with an unreadable file and an empty folder.
     pub(crate) fn blank(&self) -> io::Result<&Path> {
         Ok(&self.0.private.folders()?.blank)
+    }
+
+    /// The folder for Python that is compiled for hooks. What confined hooks compile is only for them.
+    pub(crate) fn compiled(&self, confined: bool) -> io::Result<PathBuf> {
+        let folder =
+            self.0.private.folders()?.compiled.join(if confined { "confined" } else { "own" });
+        match DirBuilder::new().mode(0o700).create(&folder) {
+            Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => Err(cause),
+            _ => Ok(folder),
+        }
     }
 
     /// The folder for content that a command wrote to a protected path without approval.

@@ -146,6 +146,7 @@ impl SelectedAgent {
         pending_load.messages.extend(warnings.iter().map(show_with_hint));
         let owner = profile.owner(path.display().to_string());
         let commands = HookLocation {
+            state: None,
             folder: code.clone(),
             confined: is_confined(&owner),
             host: pending_load.hook_host.clone(),

@@ -143,7 +143,8 @@ pub(crate) fn is_never_loaded(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(LOCAL))
 }
 
-fn has_state(source: &Path) -> bool {
+/// True if a folder of that name has state.
+pub fn has_state(source: &Path) -> bool {
     SOURCES.iter().any(|name| source.ends_with(name))
 }
 

@@ -83,7 +83,8 @@ fn declare(agent: &Agent, owner: Owner, hooks: &Value, starts: Pretended) {
     let document = Document::parse("settings.json", &hooks.to_string()).unwrap();
     let hooks = CommandHook::read_all(document.root()).unwrap();
     let confined = command_hook::is_confined(&owner);
-    let base = HookLocation { folder: "/hooks".into(), confined, host: Arc::new(starts) };
+    let base =
+        HookLocation { folder: "/hooks".into(), confined, host: Arc::new(starts), state: None };
     agent.extend(owner, |unit| command_hook::register_all(unit, &hooks, &base)).unwrap();
 }
 

@@ -2,7 +2,7 @@
 //! own folders decide.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeSet, HashSet},
     ffi::OsString,
     io,
     os::unix::fs::MetadataExt,
@@ -16,6 +16,7 @@ use cotter::{
     fs::git,
     permission::{Zone, facts::Facts, file_rules::FileRules, rule::RuleKind},
 };
+use cotter_files::{command_hook::ProcessSpec, trust::state};
 
 use crate::{
     confine::{
@@ -165,12 +166,11 @@ impl Confinement {
     /// The confinement of a hook that came with a project: the rights of a build, and reading its
     /// own folder and what its words need to start.
     pub(crate) fn of_hook(
-        words: &[OsString],
-        folder: &Path,
-        workspace: &Workspace,
+        job: &ProcessSpec,
         environment: &[(OsString, OsString)],
         runner: &Runner,
     ) -> io::Result<Option<Self>> {
+        let ProcessSpec { words, cwd: folder, workspace, .. } = job;
         let plan = Confinement::of_call(&Facts::zone(Zone::Build), workspace, runner)?;
         Ok(plan.map(|mut plan| {
             let home = workspace.home();
@@ -178,11 +178,44 @@ impl Confinement {
             plan.reads.push(folder.into());
             // A person trusted its code: it may read what the project has.
             plan.covered = closed_to_others().to_vec();
+            plan.open_state(job.state.as_deref());
+            plan.writes.extend(runner.compiled(true).ok());
             plan.reads.extend(needed.into_iter().filter(|path| !workspace.is_closed(path)));
             plan
         }))
     }
 }
+
+impl Confinement {
+    /// Opens the state folders of a hook's own folder, as far as they exist.
+    fn open_state(&mut self, source: Option<&Path>) {
+        let Some(source) = source else { return };
+        let folders = state::FOLDERS.map(|name| source.join(name));
+        let is_folder = |path: &&PathBuf| path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
+        self.writes.extend(folders.iter().filter(is_folder).cloned());
+        if self.view || !self.protected.iter().any(|path| path == source) {
+            return;
+        }
+        // Without a view the folder would be restored as a whole: its other entries are, one by one.
+        self.protected.retain(|path| path != source);
+        let entries = std::fs::read_dir(source).into_iter().flatten().flatten();
+        let names = LOADED.map(|name| source.join(name)).into_iter();
+        let all: BTreeSet<_> = names.chain(entries.map(|entry| entry.path())).collect();
+        self.protected.extend(all.into_iter().filter(|path| !folders.contains(path)));
+    }
+}
+
+/// The entries of a folder of extensions that are loaded: they must not appear either.
+const LOADED: [&str; 8] = [
+    "settings.json",
+    "settings.local.json",
+    "hooks",
+    "skills",
+    "commands",
+    "agents",
+    "spaces",
+    "plugins",
+];
 
 impl EndCheck {
     /// The check at the end of a call, which begins now.

@@ -26,6 +26,8 @@ pub(crate) struct PrivateFolders {
     pub(crate) logs: PathBuf,
     /// Content taken from protected paths. Created when needed.
     pub(crate) aside: PathBuf,
+    /// Compiled Python of hooks: of confined ones, which only they may write, and of all others.
+    pub(crate) compiled: PathBuf,
     /// An unreadable file and an empty folder, which hide what commands must not read.
     pub(crate) blank: PathBuf,
 }
@@ -41,14 +43,14 @@ impl PrivateFolder {
         }
         // Resolve links: the sandbox opens resolved paths.
         let all = self.below.canonicalize()?.join(format!("cotter-{}", random_name()?));
-        let [temp, logs, aside, blank] =
-            ["tmp", "logs", "aside", "blank"].map(|name| all.join(name));
-        for folder in [&all, &temp, &logs, &blank, &blank.join("folder")] {
+        let [temp, logs, aside, blank, compiled] =
+            ["tmp", "logs", "aside", "blank", "compiled"].map(|name| all.join(name));
+        for folder in [&all, &temp, &logs, &blank, &blank.join("folder"), &compiled] {
             DirBuilder::new().mode(0o700).create(folder)?;
         }
         OpenOptions::new().write(true).create_new(true).mode(0o000).open(blank.join("file"))?;
         // If another thread was faster, ours is dropped and thereby removed.
-        let _ = self.folders.set(PrivateFolders { all, temp, logs, aside, blank });
+        let _ = self.folders.set(PrivateFolders { all, temp, logs, aside, compiled, blank });
         self.folders.get().ok_or_else(|| io::Error::other("no temp folder"))
     }
 }
@@ -61,7 +63,7 @@ impl Drop for PrivateFolders {
 
 /// Removes a private folder, except for the files set aside.
 pub(crate) fn remove(all: &Path) {
-    for name in ["tmp", "logs", "blank"] {
+    for name in ["tmp", "logs", "blank", "compiled"] {
         let _ = std::fs::remove_dir_all(all.join(name));
     }
     let _ = std::fs::remove_dir(all);

@@ -261,7 +261,8 @@ impl<'a> Run<'a> {
             false => Owner::new(Origin::User, "settings.json"),
         };
         let host: Arc<dyn HookHost> = Arc::new(HookRunner::new(runner, variables));
-        let base = HookLocation { folder: self.project().join(".claude"), confined, host };
+        let folder = self.project().join(".claude");
+        let base = HookLocation { state: Some(folder.clone()), folder, confined, host };
         let put = |unit: &mut Registry| command_hook::register_all(unit, &hooks, &base);
         agent.extend(owner, put).unwrap();
     }

@@ -156,7 +156,8 @@ impl Machine {
         let starts: Arc<dyn HookHost> =
             Arc::new(self.posting(HookRunner::new(self.runner.clone(), self.variables.clone())));
         let confined = command_hook::is_confined(&case.owner);
-        let base = HookLocation { folder: self.path(".claude"), confined, host: starts };
+        let folder = self.path(".claude");
+        let base = HookLocation { state: Some(folder.clone()), folder, confined, host: starts };
         let put = |unit: &mut Registry| command_hook::register_all(unit, &hooks, &base);
         agent.extend(case.owner, put).unwrap();
         let session = agent.new_session().await.unwrap();

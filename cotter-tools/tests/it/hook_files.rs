@@ -104,6 +104,7 @@ impl Machine {
         let path: OsString = std::env::var_os("PATH").unwrap();
         let starts: Arc<dyn HookHost> = Arc::new(HookRunner::new(runner, [("PATH".into(), path)]));
         let base = HookLocation {
+            state: None,
             folder: folder.clone(),
             confined: command_hook::is_confined(owner),
             host: starts,

@@ -80,7 +80,12 @@ impl Machine {
         let hooks = CommandHook::read_all(document.root()).unwrap();
         let starts: Arc<dyn HookHost> =
             Arc::new(self.hook_runner().with_hidden(["ANTHROPIC_API_KEY".into()]));
-        let base = HookLocation { folder, confined: command_hook::is_confined(who), host: starts };
+        let base = HookLocation {
+            folder,
+            confined: command_hook::is_confined(who),
+            host: starts,
+            state: None,
+        };
         let put = |unit: &mut Registry| command_hook::register_all(unit, &hooks, &base);
         agent.extend(who.clone(), put).unwrap();
         let session = agent.new_session().await.unwrap();

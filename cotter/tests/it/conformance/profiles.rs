@@ -70,7 +70,12 @@ fn read(text: &str, commands: bool) -> Result<Profile, SettingsError> {
 
 fn means(folder: &Path, posts: &Post) -> ActionHost {
     let folder = folder.canonicalize().expect("the folder is there");
-    let commands = HookLocation { folder: folder.clone(), confined: true, host: Arc::new(Nobody) };
+    let commands = HookLocation {
+        folder: folder.clone(),
+        confined: true,
+        host: Arc::new(Nobody),
+        state: None,
+    };
     ActionHost {
         folder,
         commands,
