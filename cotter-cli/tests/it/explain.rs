@@ -451,11 +451,11 @@ fn l13_rule_for_ls_does_not_cover_other_commands() {
             bash ls & rm x
                 ask by zone: zone `workspace` asks at level `paranoid`; `rm x` deletes a file
             bash ls $(rm x)
-                ask by zone: zone `build` asks at level `paranoid`; `rm x` deletes a file; its effects are not known beforehand: `$(rm x)` is only known when it runs
+                ask by zone: zone `build` asks at level `paranoid`; `rm x` deletes a file
             bash ls `rm x`
-                ask by zone: zone `build` asks at level `paranoid`; `rm x` deletes a file; its effects are not known beforehand: ``rm x`` is only known when it runs
+                ask by zone: zone `build` asks at level `paranoid`; `rm x` deletes a file
             bash ls "$(rm x)"
-                ask by zone: zone `build` asks at level `paranoid`; `rm x` deletes a file; its effects are not known beforehand: `"$(rm x)"` is only known when it runs
+                ask by zone: zone `build` asks at level `paranoid`; `rm x` deletes a file
             bash ls <(rm x)
                 ask by zone: zone `workspace` asks at level `paranoid`; `rm x` deletes a file
             bash ls | sh

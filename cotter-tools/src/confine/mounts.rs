@@ -228,7 +228,8 @@ impl Confinement {
             // Its target is closed under its own path.
             return Ok(());
         }
-        if metadata.is_file() {
+        // A file that is listed twice is a device by then.
+        if !metadata.is_dir() {
             return mount_bind("/dev/null", closed);
         }
         let within = self.reads.iter().filter(|read| read.starts_with(closed) && *read != closed);
