@@ -212,13 +212,22 @@ pub(crate) fn is_approved(path: &Path, facts: &Facts, workspace: &Workspace) -> 
         || facts.writes.iter().any(|written| overlaps(written) && is_protected(written, workspace))
 }
 
+/// The commands that create a git repository.
+const REPOSITORY_MAKERS: [(&str, &[&str]); 2] =
+    [("git", &["init", "clone", "worktree", "submodule"]), ("cargo", &["new", "init"])];
+
 /// True if a call only creates a git repository and runs nothing else that could write into it.
 pub(crate) fn makes_repository(facts: &Facts) -> bool {
-    let has_word = |command: &SimpleCommand, at: usize, word: &str| {
-        command.words.get(at).is_some_and(|arg| arg.text == word)
+    let word = |command: &SimpleCommand, at: usize| {
+        command.words.get(at).map(|word| word.text.to_string()).unwrap_or_default()
     };
-    facts.commands.iter().all(|command| has_word(command, 0, "git"))
-        && facts.commands.iter().any(|command| has_word(command, 1, "init"))
+    let makes = |command: &SimpleCommand| {
+        let (name, verb) = (word(command, 0), word(command, 1));
+        let mut makers = REPOSITORY_MAKERS.iter();
+        makers.any(|(maker, verbs)| *maker == name && verbs.contains(&verb.as_str()))
+    };
+    facts.commands.iter().all(|command| word(command, 0) == "git" || makes(command))
+        && facts.commands.iter().any(makes)
 }
 
 /// The paths every command may read: the system, without personal files.

@@ -31,7 +31,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use tokio::{io::AsyncWriteExt, net::unix::pipe::Sender};
 
 use crate::{
-    confine::Confinement,
+    confine::{Confinement, interpreters},
     hooks::webhook::Webhooks,
     process::{
         Exit, Job, Runner, StartError,
@@ -318,7 +318,8 @@ fn find_hidden_program(
         Some(before.rsplit(": ").next()?.trim_matches(['\'', '`', '‘', '’', '"', ' ']))
     });
     let mut programs = subjects.filter_map(|name| {
-        find_program(name, Path::new("/"), environment).ok().filter(|path| is_program(path))
+        let path = find_program(name, Path::new("/"), environment).ok()?;
+        (is_program(&path) && interpreters::has_interpreter(&path)).then_some(path)
     });
     let path = programs.next()?;
     Some(format!(

@@ -51,6 +51,8 @@ struct CallLog {
     under_way: usize,
     /// Protected paths that calls were approved to write while any of them was under way.
     approved: Vec<PathBuf>,
+    /// True if any of them only makes git repositories, wherever they are.
+    makes_repositories: bool,
     /// Calls that were dropped before their end was checked, and remarks about such.
     unchecked: Vec<PendingCheck>,
     untold: Vec<String>,
@@ -367,18 +369,21 @@ struct PendingCheck {
 }
 
 impl EndCheck {
-    /// Begins with a call. `approved` are the protected paths that it may write.
+    /// Begins with a call. `approved` are the protected paths that it may write, besides those of the
+    /// repositories that it makes.
     pub(crate) fn begin(
         index: &Arc<FileIndex>,
         workspace: &Workspace,
         before: FoundFiles,
         approved: Vec<PathBuf>,
+        makes_repositories: bool,
         aside: &Path,
         has_view: bool,
     ) -> Self {
         let mut state = index.lock();
         state.calls.under_way += 1;
         state.calls.approved.extend(approved);
+        state.calls.makes_repositories |= makes_repositories;
         drop(state);
         EndCheck(Some(PendingCheck {
             index: index.clone(),
@@ -441,7 +446,9 @@ impl PendingCheck {
         let calls = &mut state.calls;
         let is_approved = |path: &Path| {
             let mut approved = calls.approved.iter();
+            let is_in_repository = || path.iter().any(|name| name == ".git");
             approved.any(|other| other.starts_with(path) || path.starts_with(other))
+                || calls.makes_repositories && is_in_repository()
         };
         let mut new: Vec<PathBuf> = found
             .protected
@@ -456,6 +463,7 @@ impl PendingCheck {
         calls.under_way = calls.under_way.saturating_sub(1);
         if calls.under_way == 0 {
             calls.approved.clear();
+            calls.makes_repositories = false;
         }
         let mut remarks = std::mem::take(&mut calls.untold);
         drop(state);

@@ -167,13 +167,9 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The interpreter that the first line of a script names.
+    /// The interpreter of a script.
     fn read_interpreter(&self, path: &Path) -> Option<PathBuf> {
-        let mut head = vec![];
-        fs::File::open(path).ok()?.take(256).read_to_end(&mut head).ok()?;
-        let line = head.strip_prefix(b"#!")?;
-        let line = line.split(|byte| *byte == b'\n').next()?;
-        let line = String::from_utf8_lossy(line);
+        let line = read_first_line(path)?;
         let mut words = line.split_ascii_whitespace();
         let program = words.next()?;
         if Path::new(program).file_name() != Some(OsStr::new("env")) {
@@ -182,6 +178,21 @@ impl<'a> Search<'a> {
         let name = words.find(|word| !word.starts_with('-') && !word.contains('='))?;
         find_program(name, Path::new("/"), self.environment).ok()
     }
+}
+
+/// True if a program is no script, or the interpreter that its first line names exists.
+pub(crate) fn has_interpreter(path: &Path) -> bool {
+    // The kernel takes the line as it is: a line that ends in a carriage return names another file.
+    let named = |line: String| line.trim_start().split([' ', '\t']).next().map(PathBuf::from);
+    read_first_line(path).and_then(named).is_none_or(|interpreter| interpreter.exists())
+}
+
+/// The first line of a script behind `#!`.
+fn read_first_line(path: &Path) -> Option<String> {
+    let mut head = vec![];
+    fs::File::open(path).ok()?.take(256).read_to_end(&mut head).ok()?;
+    let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    Some(String::from_utf8_lossy(line).into_owned())
 }
 
 fn is_system(folder: &Path) -> bool {

@@ -196,12 +196,14 @@ fn is_not_executable(path: &Path) -> bool {
 }
 
 /// The paths that a line seems to mention, resolved, the most likely first: quoted ones, and of each kind the
-/// last, which is usually the refused one.
+/// last, which is usually the refused one. What the line begins with is usually the program that says it.
 fn paths_in(line: &str, workspace: &Workspace) -> Vec<PathBuf> {
     let quoted: Vec<_> = line.split(['\'', '"', '`', '‘', '’']).skip(1).step_by(2).collect();
     let parts: Vec<_> = line.split(": ").collect();
     let words: Vec<_> = line.split_ascii_whitespace().collect();
-    let all = [quoted, parts, words].into_iter().flat_map(|kind| kind.into_iter().rev());
+    let (program, parts) = parts.split_at(parts.len().min(1));
+    let kinds = [&quoted[..], parts, &words, program];
+    let all = kinds.into_iter().flat_map(|kind| kind.iter().rev());
     let words = all.map(|word| word.trim_matches([':', ',', '(', ')', '\'', '"']));
     let candidates =
         words.filter(|word| !word.is_empty() && word.len() < 4096 && !word.contains(": "));

@@ -226,13 +226,11 @@ impl EndCheck {
         before: FoundFiles,
     ) -> io::Result<Self> {
         let is_known = |path: &&PathBuf| is_protected(path, workspace);
-        let mut approved: Vec<_> = facts.writes.iter().filter(is_known).cloned().collect();
-        if makes_repository(facts) {
-            let new = facts.writes.iter().cloned().chain([workspace.cwd().into()]);
-            approved.extend(new.map(|folder| folder.join(".git")));
-        }
+        let approved = facts.writes.iter().filter(is_known).cloned().collect();
         let (index, has_view) = (runner.index(), runner.why_no_view().is_none());
-        Ok(EndCheck::begin(index, workspace, before, approved, runner.aside()?, has_view))
+        let makes_repositories = makes_repository(facts);
+        let aside = runner.aside()?;
+        Ok(EndCheck::begin(index, workspace, before, approved, makes_repositories, aside, has_view))
     }
 }
 

@@ -1040,13 +1040,15 @@ async fn l8_failure_of_the_host_blocks_in_the_claude_dialect() {
     "#]]).await;
     let outside = Scratch::new();
     fs::write(outside.path().join("rules.txt"), "deny").unwrap();
-    let line = format!("cat {}/rules.txt && exit 2", outside.path().display());
-    let said = Case::new(one("PreToolUse", "Bash", &line), [bash("ls")]).of_project();
+    let script = format!("#!/bin/sh\ncat {}/rules.txt && exit 2\n", outside.path().display());
+    machine.program("reads.sh", &script);
+    let line = "$CLAUDE_PROJECT_DIR/.claude/hooks/reads.sh";
+    let said = Case::new(one("PreToolUse", "Bash", line), [bash("ls")]).of_project();
     expect![[r#"
-        result c1.1 (denied): Hook "cat-8be850" blocked the action: it exited with code 1: cat: OUTSIDE/rules.txt: Permission denied; it runs confined, as commands of the agent do: it reads the project and the `readRoots` of your settings, and writes only where commands may write; access to OUTSIDE/rules.txt was refused: it is outside the project; `--add-dir OUTSIDE` would open it. Use $TMPDIR for temporary files
+        result c1.1 (denied): Hook "reads" blocked the action: it exited with code 1: cat: OUTSIDE/rules.txt: Permission denied; it runs confined, as commands of the agent do: it reads the project and the `readRoots` of your settings, and writes only where commands may write; access to OUTSIDE/rules.txt was refused: it is outside the project; `--add-dir OUTSIDE` would open it. Use $TMPDIR for temporary files
     "#]].assert_eq(&outside.tidy(&machine.run(said).await).replace("PROJECT", "OUTSIDE"));
     check("echo >> /etc/notes", expect![[r#"
-        result c1.1 (denied): Hook "echo-15acbe" blocked the action: it exited with code 2: /bin/sh: 1: cannot create /etc/notes: Permission denied; it runs confined, as commands of the agent do: it reads the project and the `readRoots` of your settings, and writes only where commands may write; writing to /etc/notes was refused: it belongs to the system
+        result c1.1 (denied): Hook "echo-15acbe" blocked the action: it exited with code 2: /bin/sh: 1: cannot create /etc/notes: Read-only file system; it runs confined, as commands of the agent do: it reads the project and the `readRoots` of your settings, and writes only where commands may write; writing to /etc/notes was refused: it belongs to the system
     "#]]).await;
     check("nowhere-to-be-found --guard", expect![[r#"
         result c1.1: ran {"command":"ls"}
@@ -1061,6 +1063,6 @@ async fn l8_missing_temp_folder_blocks_in_the_claude_dialect() {
     machine.runner = runner().with_temp_below(&machine.path("missing"));
     let case = Case::new(one("PreToolUse", "Bash", "exit 2"), [bash("ls")]).of_project();
     machine.check(case, expect![[r#"
-        result c1.1 (denied): Hook "exit-f0dada" blocked the action: No such file or directory (os error 2)
+        result c1.1 (denied): Hook "exit-f0dada" blocked the action: cannot create a folder for temporary files: No such file or directory (os error 2); `TMPDIR` must name a folder that can be written
     "#]]).await;
 }
