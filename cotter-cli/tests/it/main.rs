@@ -8,6 +8,7 @@ mod support;
 mod help;
 mod hooks;
 mod hook_files;
+mod hook_limits;
 mod hooks_try;
 mod author;
 mod profiles;
