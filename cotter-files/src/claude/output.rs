@@ -50,35 +50,31 @@ pub(crate) fn interpret_output(
     name: &str,
     process: &ProcessOutput,
 ) -> Result<HookOutput, HookFailure> {
-    let code = process.exit_code()?;
     let stdout = HookStdout::read(&process.stdout);
     // Where plain text is passed to the model, it may quote anything.
     let is_text_for_model =
         event.row().passes_plain_text && !process.stdout.trim_ascii().starts_with(b"{");
-    let result = match &stdout {
-        HookStdout::Refusal(reason) if event.is_gate() && !is_text_for_model => {
+    let result = match (&stdout, process.exit_code()) {
+        (HookStdout::Refusal(reason), _) if event.is_gate() && !is_text_for_model => {
             Ok(HookOutput::blocked(reason.clone()))
         }
-        _ => interpret_exit(event, name, code, &stdout, process),
+        (_, Ok(code)) => interpret_exit(event, name, code, &stdout, process),
+        (_, Err(failure)) => Err(failure),
     };
     // What refuses counts, even if a part of it is missing or in the wrong place.
     let refuses = |output: &HookOutput| output.block.is_some() || output.ask.is_some();
-    if result.as_ref().is_ok_and(refuses) {
+    if result.as_ref().is_ok_and(refuses) || !event.is_gate() || ends_run(&result) {
         return result;
     }
-    if code != 2 {
-        process.check_whole()?;
+    if let HookStdout::Object(object) = &stdout
+        && let Some(reason) = find_refusal(object)
+    {
+        let reason = if reason.is_empty() { NO_REASON.to_owned() } else { cut_reason(&reason) };
+        return Ok(HookOutput::blocked(reason));
     }
-    match &stdout {
-        HookStdout::Object(object) if event.is_gate() => match find_refusal(object) {
-            Some(reason) if !ends_run(&result) => Ok(HookOutput::blocked(match reason.as_str() {
-                "" => NO_REASON.to_owned(),
-                reason => cut_reason(reason),
-            })),
-            _ => result,
-        },
-        _ => result,
-    }
+    let output = result?;
+    process.check_whole()?;
+    Ok(output)
 }
 
 /// True if an output ends the run: its `continue: false` has had its effect.

@@ -1,6 +1,10 @@
 //! The standard output of a hook as every dialect reads it: one JSON object, or text in which a refusal still
 //! counts.
 
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, SeqAccess, Visitor},
+};
 use serde_json::{Map, Value};
 
 use cotter::{
@@ -90,35 +94,76 @@ fn read_first_object(text: &str) -> Option<(Map<String, Value>, usize)> {
     (value.is_object() && text[end..line_end].trim().is_empty()).then_some((object, line_end))
 }
 
-/// Parses a JSON object and rejects duplicate keys: the reader could not know which value is meant.
+/// Parses a JSON object and rejects duplicate keys at any depth: the reader could not know which value is
+/// meant.
 pub(crate) fn read_object(text: &[u8]) -> Result<Map<String, Value>, serde_json::Error> {
-    struct Once;
-    impl<'de> serde::de::Visitor<'de> for Once {
-        type Value = Map<String, Value>;
-
-        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str("an object")
-        }
-
-        fn visit_map<A: serde::de::MapAccess<'de>>(
-            self,
-            mut entries: A,
-        ) -> Result<Self::Value, A::Error> {
-            let mut object = Map::new();
-            while let Some((key, value)) = entries.next_entry::<String, Value>()? {
-                if object.contains_key(&key) {
-                    let duplicate = format!("duplicate key `{}`", text::show_line(&key));
-                    return Err(serde::de::Error::custom(duplicate));
-                }
-                object.insert(key, value);
-            }
-            Ok(object)
-        }
+    match serde_json::from_slice(text)? {
+        UniqueKeys(Value::Object(object)) => Ok(object),
+        UniqueKeys(_) => Err(serde::de::Error::custom("it is not an object")),
     }
-    let mut reader = serde_json::Deserializer::from_slice(text);
-    let object = serde::Deserializer::deserialize_map(&mut reader, Once)?;
-    reader.end()?;
-    Ok(object)
+}
+
+/// A value without duplicate keys.
+struct UniqueKeys(Value);
+
+impl<'de> Deserialize<'de> for UniqueKeys {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(UniqueKeysVisitor).map(UniqueKeys)
+    }
+}
+
+struct UniqueKeysVisitor;
+
+impl<'de> Visitor<'de> for UniqueKeysVisitor {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut object = Map::new();
+        while let Some((key, UniqueKeys(value))) = entries.next_entry::<String, UniqueKeys>()? {
+            if object.contains_key(&key) {
+                let duplicate = format!("duplicate key `{}`", text::show_line(&key));
+                return Err(serde::de::Error::custom(duplicate));
+            }
+            object.insert(key, value);
+        }
+        Ok(Value::Object(object))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = vec![];
+        while let Some(UniqueKeys(item)) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
 }
 
 #[cfg(test)]
@@ -181,9 +226,9 @@ mod tests {
         );
         check(
             "{\"a\": 1, \"a\": 2}",
-            expect![[
-                r#"broken: its output begins with `{` and is not JSON: duplicate key `a` at line 1 column 12"#
-            ]],
+            expect![
+                "broken: its output begins with `{` and is not JSON: duplicate key `a` at line 1 column 16"
+            ],
         );
         check(
             "{} trailing",

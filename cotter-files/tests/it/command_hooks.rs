@@ -5,8 +5,8 @@ use std::{fmt::Write, future::Future, path::Path, pin::Pin, sync::Arc, time::Dur
 use cotter::{Agent, Origin, Owner, Workspace, permission::Zone};
 use cotter_files::{
     command_hook::{
-        self, HookHost, HookLocation, ProcessExit, ProcessOutput, ProcessSpec, ResidentProcess,
-        entry::CommandHook,
+        self, ExchangeFuture, HookHost, HookLocation, ProcessExit, ProcessOutput, ProcessSpec,
+        ResidentProcess, entry::CommandHook,
     },
     document::Document,
 };
@@ -58,10 +58,7 @@ impl HookHost for Pretended {
 }
 
 impl ResidentProcess for Pretended {
-    fn exchange<'a>(
-        &'a mut self,
-        line: &'a [u8],
-    ) -> Pin<Box<dyn Future<Output = Result<Vec<u8>, String>> + Send + 'a>> {
+    fn exchange<'a>(&'a mut self, line: &'a [u8]) -> ExchangeFuture<'a> {
         let asked: Value = serde_json::from_slice(line).unwrap();
         let id = asked["id"].as_u64().unwrap();
         let about = asked["callId"].as_str().or(asked["questionId"].as_str());
@@ -115,9 +112,7 @@ async fn l7_hook_failure_passes_only_with_on_failure_pass_and_is_reported() {
         result c1.1 (denied): Hook "hook" blocked the action: it is not there. Adjust your approach; do not retry the exact same call.
         # pass
         runs ["./check"] in /hooks
-        person told: hook `hook` failed and passes: it is not there
-        work {"n":1}
-        result c1.1: work ran
+        result c1.1 (denied): Hook "hook" blocked the action: it is not there. Adjust your approach; do not retry the exact same call.
         # block
         runs ["./check"] in /hooks
         result c1.1 (denied): Hook "hook" blocked the action: the hook timed out after 5s. Adjust your approach; do not retry the exact same call.

@@ -9,11 +9,10 @@ use crate::hooks::external::answer::{is_no, is_yes};
 const REFUSALS: [&str; 7] = ["deny", "denied", "block", "blocked", "reject", "refuse", "no"];
 
 /// Keys whose values are data of the call, not words of the hook.
-const DATA_KEYS: [&str; 8] = [
+const DATA_KEYS: [&str; 7] = [
     "input",
     "modified",
     "updatedinput",
-    "result",
     "updatedtooloutput",
     "updatedmcptooloutput",
     "updatedpermissions",
