@@ -449,6 +449,6 @@ mod tests {
         fs::create_dir_all(root.join("p/a/b/.claude")).unwrap();
         let found = ["p/.cotter", "p/a/b/.claude", "p/a/b/.cotter", "p/.mcp.json"];
         assert_eq!(sources(&workspace), found.map(|name| root.join(name)));
-        assert_eq!(possible_sources(&workspace).len(), 10);
+        assert_eq!(possible_sources(&workspace).len(), 13);
     }
 }

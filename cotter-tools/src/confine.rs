@@ -186,7 +186,7 @@ impl Confinement {
         [reads, writes, guarded_writes, closed, protected, nested, covered, aside, blank]
     }
 
-    pub(crate) fn from_lists(self, lists: Vec<Vec<PathBuf>>) -> Option<Self> {
+    pub(crate) fn with_lists(self, lists: Vec<Vec<PathBuf>>) -> Option<Self> {
         let [reads, writes, guarded_writes, closed, protected, nested, covered, aside, blank] =
             lists.try_into().ok()?;
         let (aside, blank) = (aside.into_iter().next(), blank.into_iter().next());

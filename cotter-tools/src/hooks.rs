@@ -21,7 +21,10 @@ use std::{
     },
 };
 
-use cotter::text::{self, redact::Redactor};
+use cotter::{
+    Workspace,
+    text::{self, redact::Redactor},
+};
 use cotter_files::command_hook::{
     self, ExchangeFuture, HookHost, HookPlace, MAX_OUTPUT, MAX_STDERR, ProcessOutput,
     ResidentProcess, StderrBuffer, WebhookRequest, WebhookResponse, failure::HookFailure,
@@ -31,7 +34,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use tokio::{io::AsyncWriteExt, net::unix::pipe::Sender};
 
 use crate::{
-    confine::{Confinement, interpreters},
+    confine::{Confinement, interpreters, refusals::describe_not_executable},
     hooks::webhook::Webhooks,
     process::{
         Exit, Job, Runner, StartError,
@@ -234,16 +237,8 @@ impl HookHost for HookRunner {
                 false => start_on_thread(runner.clone(), job).await,
             };
             let mut output = collect(running.map_err(|cause| cause.to_string())?, &remarks).await?;
-            if let Some(confinement) =
-                confinement.filter(|_| output.exit != command_hook::ProcessExit::Code(0))
-            {
-                let stderr = String::from_utf8_lossy(&output.stderr);
-                output.blocked_accesses =
-                    confinement.refusals_of_hook(output.exit, &stderr, &workspace);
-                if output.blocked_accesses.is_empty() {
-                    let hidden = find_hidden_program(output.exit, &stderr, &environment);
-                    output.blocked_accesses.extend(hidden);
-                }
+            if output.exit != command_hook::ProcessExit::Code(0) {
+                add_causes(&mut output, confinement.as_ref(), &workspace, &environment);
             }
             Ok(output)
         })
@@ -301,6 +296,23 @@ fn fill_variables<'v>(text: &str, value: impl Fn(&str) -> &'v str) -> String {
         }
     }
     out + rest
+}
+
+/// Adds the probable causes of a failure: a program that is not executable, and what the sandbox refused.
+fn add_causes(
+    output: &mut ProcessOutput,
+    confinement: Option<&Confinement>,
+    workspace: &Workspace,
+    environment: &[(OsString, OsString)],
+) {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    output.remarks.extend(describe_not_executable(output.exit, &stderr, workspace));
+    let Some(confinement) = confinement else { return };
+    output.blocked_accesses = confinement.refusals_of_hook(output.exit, &stderr, workspace);
+    if output.blocked_accesses.is_empty() {
+        let hidden = find_hidden_program(output.exit, &stderr, environment);
+        output.blocked_accesses.extend(hidden);
+    }
 }
 
 /// The remark about a program that exists and that a confined hook could not start. A shell says so by exit

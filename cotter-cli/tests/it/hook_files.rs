@@ -183,7 +183,7 @@ fn l12_hook_for_an_unknown_tool_is_reported() {
     no_prod(&world, OWN);
     world.write(
         &format!("{OWN}/hooks/no-prod.yaml"),
-        NO_PROD.replace("[write]", "[Write, 'mcp__*', mcp__a__b, x*]"),
+        NO_PROD.replace("[write]", "[wirte, 'mcp__*', mcp__a__b, x*]"),
     );
     world.settings(
         r#"{"hooks": {"tool.pre": [{"name": "lint", "tools": ["bahs"], "command": "true"}]}}"#,
@@ -198,7 +198,7 @@ fn l12_hook_for_an_unknown_tool_is_reported() {
         (rehearsal is an offline stand-in, not a model)
         --- stderr
         warning: [T]/home/.config/cotter/settings.json: hook `lint` is for the tool `bahs`, which does not exist; did you mean `bash`?
-        warning: [T]/home/.config/cotter/hooks: hook `no-prod` is for the tool `Write`, which does not exist; did you mean `write`?
+        warning: [T]/home/.config/cotter/hooks: hook `no-prod` is for the tool `wirte`, which does not exist; did you mean `write`?
     "#]]);
 }
 

@@ -55,8 +55,7 @@ fn l8_thousand_calls_pass_no_gate_of_settings_when_files_run_out() {
 #[test]
 fn l8_thousand_calls_pass_no_hook_file_when_files_run_out() {
     let world = World::new();
-    let hook =
-        "id: no\nphase: pre\ncommand: echo '{\"blocked\": true, \"reason\": \"never today\"}'\n";
+    let hook = "id: no\nphase: pre\ncommand: \"echo never today >&2; exit 1\"\n";
     world.write("home/.config/cotter/hooks/no.yaml", hook);
     check(&world);
 }

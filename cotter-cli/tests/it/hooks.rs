@@ -511,7 +511,7 @@ fn l8_passing_hook_failure_is_reported_once_per_call() {
     world.write("project/b.txt", "other\n");
     world.settings(
         r#"{"hooks": {"tool.pre": [
-             {"name": "lax", "tools": ["read"], "command": "kill -9 $$; true", "onFailure": "pass"},
+             {"name": "lax", "tools": ["read"], "command": "kill -15 $$; true", "onFailure": "pass"},
              {"name": "other", "tools": ["read"], "command": "echo '{\"input\": {\"path\": \"b.txt\"}}'"}]}}"#,
     );
     let script = world.script(
@@ -523,14 +523,14 @@ fn l8_passing_hook_failure_is_reported_once_per_call() {
     world.check(
         &["-p", "--script", &script, "go"],
         expect![[r#"
-        exit 0
-        --- stdout
-        done
-        --- stderr
-        hook `lax` failed and passes: it was ended by signal 9
-        hook `lax` failed and passes: it was ended by signal 9
-        hook `lax` failed and passes: it was ended by signal 9
-    "#]],
+            exit 0
+            --- stdout
+            done
+            --- stderr
+            hook `lax` failed and passes: it was ended by signal 15
+            hook `lax` failed and passes: it was ended by signal 15
+            hook `lax` failed and passes: it was ended by signal 15
+        "#]],
     );
     world.check(
         &["hooks", "log"],
@@ -539,15 +539,15 @@ fn l8_passing_hook_failure_is_reported_once_per_call() {
             --- stdout
             session [ID1]
             run r1 began [TIME] with script
-            [TIME]  r1.1  tool.pre read  lax (user)  failed and passed in N ms: it was ended by signal 9
+            [TIME]  r1.1  tool.pre read  lax (user)  failed and passed in N ms: it was ended by signal 15
             [TIME]  r1.1  tool.pre read  other (user)  replace in N ms
-            [TIME]  r1.1  tool.pre read  lax (user)  failed and passed in N ms: it was ended by signal 9
-            [TIME]  r1.1  tool.pre read  lax (user)  failed and passed in N ms: it was ended by signal 9
+            [TIME]  r1.1  tool.pre read  lax (user)  failed and passed in N ms: it was ended by signal 15
+            [TIME]  r1.1  tool.pre read  lax (user)  failed and passed in N ms: it was ended by signal 15
             [TIME]  r1.1  tool.pre read  other (user)  replace in N ms
-            [TIME]  r1.1  tool.pre read  lax (user)  failed and passed in N ms: it was ended by signal 9
-            [TIME]  r1.2  tool.pre read  lax (user)  failed and passed in N ms: it was ended by signal 9
+            [TIME]  r1.1  tool.pre read  lax (user)  failed and passed in N ms: it was ended by signal 15
+            [TIME]  r1.2  tool.pre read  lax (user)  failed and passed in N ms: it was ended by signal 15
             [TIME]  r1.2  tool.pre read  other (user)  replace in N ms
-            [TIME]  r1.2  tool.pre read  lax (user)  failed and passed in N ms: it was ended by signal 9
+            [TIME]  r1.2  tool.pre read  lax (user)  failed and passed in N ms: it was ended by signal 15
         "#]],
     );
 }

@@ -192,7 +192,7 @@ fn hooks_test_shows_answers_at_points_without_calls() {
         "turn.end": [{ "name": "more", "command": "echo '{\"goOn\": \"test it first\"}'" }],
         "permission.ask": [{ "name": "fine", "command": "echo '{\"answer\": \"yes\"}'" }],
         "model.pre": [{ "name": "broken", "command": ["./no-such-program"] }],
-        "session.start": [{ "name": "lax", "onFailure": "pass", "command": "kill -9 $$" }],
+        "session.start": [{ "name": "lax", "onFailure": "pass", "command": "kill -15 $$" }],
     "#;
     check(
         hooks,
@@ -265,10 +265,10 @@ fn hooks_test_shows_answers_at_points_without_calls() {
             session.start
             pass
 
-              lax  (user)  observe    failed and passed in N ms: it was ended by signal 9
+              lax  (user)  observe    failed and passed in N ms: it was ended by signal 15
 
             messages to you
-              hook `lax` failed and passes: it was ended by signal 9
+              hook `lax` failed and passes: it was ended by signal 15
         "#]],
     );
 }
@@ -632,33 +632,33 @@ fn hook_log_lists_each_hook_run() {
     world.check(
         &["hooks", "log"],
         expect![[r#"
-        exit 0
-        --- stdout
-        session [ID1]
-        [TIME]  session.open  opened (user)  seen in N ms
-        run r1 began [TIME] with rehearsal
-        [TIME]  r1.0  session.start  greet (user)  seen in N ms
-        [TIME]  r1.1  model.pre  broken (user)  failed in N ms: it was ended by signal 9
-          stderr: ouch\u{1b}[31m
-        [TIME]  r1.1  tool.pre write  no-prod (user)  pass in N ms
-          stderr: looking
-        [TIME]  r1.1  tool.pre write  look (user)  seen in N ms
-        [TIME]  r1.1  tool.pre write  shell (user)  did not match: it is for bash
-        [TIME]  r1.1  tool.pre write  off (user)  switched off
-        [TIME]  r1.1  tool.post write  reads (user)  did not match: it is for read
-        [TIME]  r1.2  model.pre  broken (user)  failed in N ms: it was ended by signal 9
-          stderr: ouch\u{1b}[31m
-        [TIME]  r1.2  tool.pre write  no-prod (user)  block in N ms: not in production
-          stderr: looking
-        [TIME]  r1.2  tool.pre write  shell (user)  did not match: it is for bash
-        [TIME]  r1.2  tool.pre write  look (user)  not reached: no-prod had refused it
-        [TIME]  r1.2  tool.pre write  off (user)  switched off
-        [TIME]  r1.2  tool.refused write  mourn (user)  seen in N ms
-        [TIME]  r1.3  model.pre  broken (user)  failed in N ms: it was ended by signal 9
-          stderr: ouch\u{1b}[31m
-        [TIME]  r1.3  session.end  bye (user)  seen in N ms
-        [TIME]  session.close  closed (user)  seen in N ms
-    "#]],
+            exit 0
+            --- stdout
+            session [ID1]
+            [TIME]  session.open  opened (user)  seen in N ms
+            run r1 began [TIME] with rehearsal
+            [TIME]  r1.0  session.start  greet (user)  seen in N ms
+            [TIME]  r1.1  model.pre  broken (user)  failed in N ms: it was ended by signal 9, which a limit of memory, time or processes sends
+              stderr: ouch\u{1b}[31m
+            [TIME]  r1.1  tool.pre write  no-prod (user)  pass in N ms
+              stderr: looking
+            [TIME]  r1.1  tool.pre write  look (user)  seen in N ms
+            [TIME]  r1.1  tool.pre write  shell (user)  did not match: it is for bash
+            [TIME]  r1.1  tool.pre write  off (user)  switched off
+            [TIME]  r1.1  tool.post write  reads (user)  did not match: it is for read
+            [TIME]  r1.2  model.pre  broken (user)  failed in N ms: it was ended by signal 9, which a limit of memory, time or processes sends
+              stderr: ouch\u{1b}[31m
+            [TIME]  r1.2  tool.pre write  no-prod (user)  block in N ms: not in production
+              stderr: looking
+            [TIME]  r1.2  tool.pre write  shell (user)  did not match: it is for bash
+            [TIME]  r1.2  tool.pre write  look (user)  not reached: no-prod had refused it
+            [TIME]  r1.2  tool.pre write  off (user)  switched off
+            [TIME]  r1.2  tool.refused write  mourn (user)  seen in N ms
+            [TIME]  r1.3  model.pre  broken (user)  failed in N ms: it was ended by signal 9, which a limit of memory, time or processes sends
+              stderr: ouch\u{1b}[31m
+            [TIME]  r1.3  session.end  bye (user)  seen in N ms
+            [TIME]  session.close  closed (user)  seen in N ms
+        "#]],
     );
     let id = world.id();
     let rows = world.output(&["hooks", "log", &id[..4], "--json"]).stdout;
@@ -764,7 +764,7 @@ fn hook_log_follows_a_resumed_older_session() {
         [TIME]  session.open  opened (user)  seen in N ms
         run r2 began [TIME] with rehearsal
         [TIME]  r2.0  session.start  greet (user)  seen in N ms
-        [TIME]  r2.1  model.pre  broken (user)  failed in N ms: it was ended by signal 9
+        [TIME]  r2.1  model.pre  broken (user)  failed in N ms: it was ended by signal 9, which a limit of memory, time or processes sends
           stderr: ouch\u{1b}[31m
         [TIME]  r2.1  tool.pre write  no-prod (user)  block in N ms: not in production
           stderr: looking
@@ -772,7 +772,7 @@ fn hook_log_follows_a_resumed_older_session() {
         [TIME]  r2.1  tool.pre write  look (user)  not reached: no-prod had refused it
         [TIME]  r2.1  tool.pre write  off (user)  switched off
         [TIME]  r2.1  tool.refused write  mourn (user)  seen in N ms
-        [TIME]  r2.2  model.pre  broken (user)  failed in N ms: it was ended by signal 9
+        [TIME]  r2.2  model.pre  broken (user)  failed in N ms: it was ended by signal 9, which a limit of memory, time or processes sends
           stderr: ouch\u{1b}[31m
         [TIME]  r2.2  session.end  bye (user)  seen in N ms
         [TIME]  session.close  closed (user)  seen in N ms

@@ -914,7 +914,10 @@ fn b3_a_malformed_deny_denies_and_a_malformed_allow_allows_nothing() {
         r#""permissionDecision": "allow", "decision": "block""#,
         expect![[r#"block "it gave no reason""#]],
     );
-    decided(r#""permissionDecision": "deny", "permissionDecision": "allow""#, expect![[r#"block "its output contains a refusal, although it is not valid as a whole""#]]);
+    decided(
+        r#""permissionDecision": "deny", "permissionDecision": "allow""#,
+        expect![[r#"block "its output contains a refusal, although it is not valid as a whole""#]],
+    );
     decided(
         r#""permissionDecision": "allow", "updatedInput": "ls""#,
         expect![[r#"block "its `updatedInput` is not an object""#]],

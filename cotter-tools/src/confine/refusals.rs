@@ -110,9 +110,8 @@ impl Confinement {
             REFUSED.iter().any(|word| lower.contains(word))
         };
         let lines: Vec<_> = output.lines().filter(is_refusal).collect();
-        // A file that is not executable cannot be opened by a root: that is the hook's own failure.
-        let mut named = lines.iter().flat_map(|line| paths_in(line, workspace));
-        if exit == ProcessExit::Code(126) && named.any(|path| is_not_executable(&path)) {
+        // That is the hook's own failure: no root opens the file.
+        if describe_not_executable(exit, output, workspace).is_some() {
             return vec![];
         }
         let remarks = self.refusals(output, workspace);
@@ -187,6 +186,21 @@ impl Confinement {
              temporary files"
         ))
     }
+}
+
+/// The remark about a program that a hook could not start because it is not executable.
+pub(crate) fn describe_not_executable(
+    exit: ProcessExit,
+    output: &str,
+    workspace: &Workspace,
+) -> Option<String> {
+    if exit != ProcessExit::Code(126) {
+        return None;
+    }
+    let mut named = output.lines().flat_map(|line| paths_in(line, workspace));
+    let path = named.find(|path| is_not_executable(path))?;
+    let shown = paths::format_path(&path, workspace);
+    Some(format!("{shown} is not executable: `chmod +x` makes it so"))
 }
 
 /// True if a path is a file without execute permission.

@@ -79,7 +79,7 @@ impl Request {
                 let (outlives, view) = (outlives == b"outlives", view == b"view");
                 let modes =
                     Confinement { calls, network, outlives, view, ..Confinement::nothing() };
-                Some(modes.from_lists(paths)?)
+                Some(modes.with_lists(paths)?)
             }
         };
         Some(Request {

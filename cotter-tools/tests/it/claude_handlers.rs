@@ -219,8 +219,8 @@ impl<'a> Run<'a> {
             Ok(reply) => writeln!(said, "{:?} {:?}", reply.reason, reply.error),
             Err(why) => writeln!(said, "{why}"),
         };
-        let results = said.lines().filter(|line| line.starts_with("result "));
-        let last = results.last().unwrap_or_default();
+        let mut results = said.lines().filter(|line| line.starts_with("result "));
+        let last = results.next_back().unwrap_or_default();
         let asked = last.contains("there was no answer");
         let is_blocked = last.contains("(denied)")
             || prompt.is_some()
@@ -302,7 +302,7 @@ impl<'a> Run<'a> {
                 None => (false, self.project().join(name)),
             };
             // A project's hook writes to the home folder only where the person agreed.
-            if !path.exists() && !(confined && is_home) {
+            if !(path.exists() || confined && is_home) {
                 let _ = writeln!(found, "  {name} was not written: {}", last_words(said));
             }
         }
