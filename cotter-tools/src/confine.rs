@@ -28,6 +28,7 @@ pub(crate) mod guard;
 pub(crate) mod index;
 pub(crate) mod interpreters;
 pub(crate) mod mounts;
+pub(crate) mod program_path;
 pub(crate) mod protect;
 pub(crate) mod refusals;
 
@@ -228,6 +229,13 @@ pub(crate) fn makes_repository(facts: &Facts) -> bool {
     };
     facts.commands.iter().all(|command| word(command, 0) == "git" || makes(command))
         && facts.commands.iter().any(makes)
+}
+
+/// Exits at once, without the exit handlers of the process this one was forked from.
+#[expect(unsafe_code, reason = "rustix has no _exit outside its runtime")]
+pub(crate) fn exit_now(code: i32) -> ! {
+    // SAFETY: it takes a number and does not return.
+    unsafe { libc::_exit(code) }
 }
 
 /// The paths every command may read: the system, without personal files.

@@ -34,11 +34,15 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use tokio::{io::AsyncWriteExt, net::unix::pipe::Sender};
 
 use crate::{
-    confine::{Confinement, interpreters, refusals::describe_not_executable},
+    confine::{
+        Confinement, interpreters,
+        program_path::{find_program, is_program},
+        refusals::describe_not_executable,
+    },
     hooks::webhook::Webhooks,
     process::{
         Exit, Job, Runner, StartError,
-        environment::{Environment, find_program, is_program},
+        environment::Environment,
         places::Places,
         running::{RunningProcess, Stream},
     },

@@ -11,9 +11,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{
-    confine::system,
-    process::environment::{find_program, is_program},
+use crate::confine::{
+    program_path::{find_program, is_program},
+    system,
 };
 
 /// Interpreters that commands and hooks start by name.

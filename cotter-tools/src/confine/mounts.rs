@@ -345,7 +345,7 @@ fn run_in_child<T>(data: &mut T, run: fn(&mut T)) -> Result<(), String> {
         let work = unsafe { &mut *work.cast::<Work<'_, T>>() };
         let run = std::panic::AssertUnwindSafe(|| (work.run)(work.data));
         let _ = std::panic::catch_unwind(run);
-        crate::process::spawner_main::exit_now(0)
+        crate::confine::exit_now(0)
     }
     const STACK: usize = 256 * 1024;
     let mut stack = Box::<[u128]>::new_uninit_slice(STACK / size_of::<u128>());

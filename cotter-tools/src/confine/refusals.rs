@@ -5,10 +5,7 @@ use std::path::{Path, PathBuf};
 use cotter::{Workspace, fs::paths};
 use cotter_files::command_hook::ProcessExit;
 
-use crate::{
-    confine::{Confinement, Network},
-    process::environment::is_program,
-};
+use crate::confine::{Confinement, Network, program_path::is_program};
 
 /// Phrases of programs for a refused access.
 const REFUSED: [&str; 7] = [

@@ -32,7 +32,7 @@ use tokio::{
     sync::{Mutex as AsyncMutex, mpsc},
 };
 
-use crate::process::{Job, environment::find_program};
+use crate::{confine::program_path::find_program, process::Job};
 use cotter_files::settings::mcp_servers::{McpServer, Transport};
 
 use crate::mcp::{

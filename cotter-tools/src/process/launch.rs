@@ -11,7 +11,7 @@ use std::{
 use rustix::process::{Pid, Resource, Rlimit, Signal};
 
 use crate::confine::enter::PreparedSandbox;
-use crate::process::{spawner_main::exit_now, wire::Request};
+use crate::{confine::exit_now, process::wire::Request};
 
 /// The data a process needs to become the command.
 struct Launch<'a> {

@@ -25,7 +25,7 @@ use rustix::{
     },
 };
 
-use crate::confine;
+use crate::confine::{self, exit_now};
 use crate::process::{
     SPAWNER_ARG, VIEW_ARG, minder, temp, tree,
     wire::{self, Report},
@@ -268,13 +268,6 @@ fn fork() -> rustix::io::Result<Option<Pid>> {
         pid if pid < 0 => Err(Errno::AGAIN),
         pid => Ok(Pid::from_raw(pid)),
     }
-}
-
-/// Exits at once, without the exit handlers of the process this one was forked from.
-#[expect(unsafe_code, reason = "rustix has no _exit outside its runtime")]
-pub(crate) fn exit_now(code: i32) -> ! {
-    // SAFETY: it takes a number and does not return.
-    unsafe { libc::_exit(code) }
 }
 
 /// Closes a file of the spawner in the minder. Its owner is the spawner's loop, which does not

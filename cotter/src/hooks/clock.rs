@@ -144,6 +144,6 @@ mod tests {
         drop(second);
         advance().await;
         let worked = clocks.clock().working_time(started, Instant::now());
-        assert_eq!(worked, Duration::from_secs(1));
+        assert_eq!(worked.as_secs(), 1);
     }
 }
