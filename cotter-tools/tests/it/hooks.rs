@@ -1015,7 +1015,7 @@ async fn s23_invalid_answer_of_a_resident_hook_blocks_the_call_and_restarts_it()
     check(
         "echo '[]'",
         expect![[r#"
-            result c1.1 (denied): its answer is not a JSON object: invalid type: sequence, expected an object at line 1 column 0
+            result c1.1 (denied): its answer is not a JSON object: it is not an object
             result c2.1: worked
             result c3.1: worked
             started 2 times
