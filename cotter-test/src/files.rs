@@ -20,14 +20,3 @@ pub fn write_files(folder: &Path, files: &[(&str, impl AsRef<[u8]>)]) {
         }
     }
 }
-
-/// Makes every folder below `folder` writable, so that a temporary folder with read-only copies in it can be
-/// removed. What cannot be changed is left.
-pub fn make_removable(folder: &Path) {
-    let _ = fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o700));
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            make_removable(&entry.path());
-        }
-    }
-}

@@ -20,7 +20,7 @@ pub use self::provider::{After, Answer, Cut, Dialect, LocalProvider, ReceivedReq
 pub use self::{
     diary::{Diary, DiaryUi, nap, probe, solo, spec, working_agent},
     dice::Dice,
-    files::{make_removable, write_files},
+    files::write_files,
     harness::not_tested,
     recording::RecordingModel,
     script::{ScriptError, ScriptedModel, Step},

@@ -8,7 +8,6 @@ use cotter_files::{
     trust::snapshot::Snapshot,
 };
 use cotter_test::ScriptedModel;
-use tempfile::TempDir;
 
 use crate::spaces::*;
 
@@ -42,15 +41,6 @@ fn of_spaces(agent: &Agent) -> Vec<String> {
     let skills = agent.names(NameKind::Skill);
     let skills = skills.iter().map(|skill| format!("{}/{}", skill.owner.origin, skill.name));
     hooks.chain(skills).filter(|line| line.starts_with("space")).collect()
-}
-
-/// A temporary folder that can hold read-only copies.
-struct TestFolder(TempDir);
-
-impl Drop for TestFolder {
-    fn drop(&mut self) {
-        cotter_test::make_removable(self.0.path());
-    }
 }
 
 /// Creates three spaces, all but `three` trusted.
@@ -89,8 +79,8 @@ async fn run_commands(session: &Session, agent: &Agent, root: &Path, typed: &[&s
 #[tokio::test]
 #[expect(clippy::too_many_lines, reason = "the whole transcript is here")]
 async fn c14_s2_session_loads_switches_and_unloads_a_space() {
-    let folder = TestFolder(tempfile::tempdir().unwrap());
-    let root = folder.0.path().canonicalize().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
     let spaces = spaces(&root);
     let builder = Agent::builder(ScriptedModel::new([])).workspace(Workspace::new(&root));
     let agent = builder.extend(|unit| spaces.command(unit)).build().unwrap();

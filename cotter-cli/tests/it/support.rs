@@ -24,12 +24,6 @@ pub(crate) struct World {
     env: Vec<(String, String)>,
 }
 
-impl Drop for World {
-    fn drop(&mut self) {
-        cotter_test::make_removable(self.folder.path());
-    }
-}
-
 impl World {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();

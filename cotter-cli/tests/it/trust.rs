@@ -1049,11 +1049,9 @@ fn s6_lost_contents_of_a_trusted_source_stop_the_start() {
     screen.type_keys("y\n");
     screen.end(&world);
     // A lost copy is made again from the current contents.
-    cotter_test::make_removable(&store);
     fs::remove_dir_all(store.join("copies")).unwrap();
     assert!(world.output(&RUN).status.success());
     assert_eq!(fs::read_dir(store.join("copies")).unwrap().count(), 1);
-    cotter_test::make_removable(&store);
     fs::remove_dir_all(store.join("copies")).unwrap();
     world.write("project/.cotter/hooks/check.sh", "#!/bin/sh\nexit 1\n");
     let mut out = world.shown(&world.output(&RUN));

@@ -2,9 +2,9 @@
 //! if its contents still match the hash.
 
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions, Permissions},
+    fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions},
     io::{self, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink},
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
@@ -65,16 +65,22 @@ impl TrustedCopies {
         remove(&old)
     }
 
-    /// Removes the leftovers of killed processes, and old copies that are no longer trusted. Requires the
-    /// store's lock.
+    /// Removes the leftovers of killed processes, and old copies that are no longer trusted. Makes the folders
+    /// of copies of earlier versions writable. Requires the store's lock.
     pub(crate) fn sweep(&self, is_trusted: impl Fn(Hash) -> bool) -> io::Result<()> {
         for name in TEMPORARY_NAMES {
             remove(&self.0.join(name))?;
         }
         for entry in fs::read_dir(&self.0).into_iter().flatten().flatten() {
             let hash = entry.file_name().to_str().and_then(|name| name.parse::<Hash>().ok());
-            let unused = hash.is_some_and(|hash| !is_trusted(hash));
-            let age = entry.metadata().and_then(|metadata| metadata.modified()).ok();
+            let Some(hash) = hash else { continue };
+            let unused = !is_trusted(hash);
+            let metadata = entry.metadata();
+            let is_closed = |found: &Metadata| found.is_dir() && found.mode() & 0o200 == 0;
+            if metadata.as_ref().is_ok_and(is_closed) {
+                open_folders(&entry.path())?;
+            }
+            let age = metadata.and_then(|metadata| metadata.modified()).ok();
             let age = age.and_then(|then| then.elapsed().ok());
             if unused && age.is_some_and(|age| age > RETENTION) {
                 // The copy is renamed first, so that a partial copy never has the name of its hash.
@@ -145,7 +151,8 @@ pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Writes a snapshot into a new folder, and makes it read-only.
+/// Writes a snapshot into a new folder. Its files are read-only. Its folders are not, so that their owner can
+/// remove them: what keeps a copy as it was is the check of its hash.
 fn write(snapshot: &Snapshot, root: &Path, durability: Durability) -> io::Result<()> {
     private_folder(root)?;
     let mut folders = vec![root.to_owned()];
@@ -167,7 +174,6 @@ fn write(snapshot: &Snapshot, root: &Path, durability: Durability) -> io::Result
     // The deepest folder comes first. A folder that is listed twice is handled twice.
     folders.sort_unstable();
     for folder in folders.iter().rev() {
-        fs::set_permissions(folder, Permissions::from_mode(0o500))?;
         if durability == Durability::Synced {
             sync_folder(folder)?;
         }
@@ -191,7 +197,7 @@ fn write_file(
     }
 }
 
-/// Removes a read-only copy. A missing copy is not an error.
+/// Removes a copy, also one of an earlier version with read-only folders. A missing copy is not an error.
 fn remove(path: &Path) -> io::Result<()> {
     let metadata = match path.symlink_metadata() {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -200,9 +206,18 @@ fn remove(path: &Path) -> io::Result<()> {
     if !metadata.is_dir() {
         return fs::remove_file(path);
     }
-    fs::set_permissions(path, Permissions::from_mode(0o700))?;
-    for entry in fs::read_dir(path)? {
-        remove(&entry?.path())?;
+    open_folders(path)?;
+    fs::remove_dir_all(path)
+}
+
+/// Makes a folder and all folders below it writable for their owner. The folder itself is last, so that a
+/// walk that breaks off is made again.
+fn open_folders(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            open_folders(&entry.path())?;
+        }
     }
-    fs::remove_dir(path)
+    fs::set_permissions(folder, Permissions::from_mode(0o700))
 }

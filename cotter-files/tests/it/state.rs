@@ -21,12 +21,6 @@ use tempfile::TempDir;
 
 struct World(TempDir);
 
-impl Drop for World {
-    fn drop(&mut self) {
-        cotter_test::make_removable(self.0.path());
-    }
-}
-
 impl World {
     fn new() -> Self {
         World(tempfile::tempdir().unwrap())

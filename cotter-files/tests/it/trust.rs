@@ -7,8 +7,9 @@ use std::{
     io::{self, BufRead, BufReader, Write},
     os::unix::{
         ffi::OsStrExt,
-        fs::{MetadataExt, PermissionsExt, symlink},
+        fs::{MetadataExt, PermissionsExt, chown, symlink},
         net::UnixListener,
+        process::CommandExt,
     },
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -30,12 +31,6 @@ use tempfile::TempDir;
 
 /// A project with a folder that declares hooks, and a store beside it.
 struct World(TempDir);
-
-impl Drop for World {
-    fn drop(&mut self) {
-        cotter_test::make_removable(self.0.path());
-    }
-}
 
 impl World {
     fn new() -> Self {
@@ -307,7 +302,7 @@ fn s6_trust_is_granted_listed_lost_and_withdrawn() {
 }
 
 #[test]
-fn s28_trusted_copies_are_read_only_for_their_owner() {
+fn s28_trusted_copies_are_private_and_their_files_read_only() {
     fn list(folder: &Path, at: &str, out: &mut String) {
         let mut all: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()).collect();
         all.sort_by_key(fs::DirEntry::file_name);
@@ -337,10 +332,10 @@ fn s28_trusted_copies_are_read_only_for_their_owner() {
     lines.sort_by_key(|line| line.split(' ').nth(1));
     expect![[r#"
         700 copies
-        500 copies/[FILE]
+        700 copies/[FILE]
         400 copies/[FILE]/.mcp.json
-        500 copies/[FOLDER]
-        500 copies/[FOLDER]/hooks
+        700 copies/[FOLDER]
+        700 copies/[FOLDER]/hooks
         500 copies/[FOLDER]/hooks/check.sh
         777 copies/[FOLDER]/link
         400 copies/[FOLDER]/settings.json
@@ -348,6 +343,49 @@ fn s28_trusted_copies_are_read_only_for_their_owner() {
         600 trust.lock
     "#]]
     .assert_eq(&(lines.join("\n") + "\n"));
+}
+
+/// Removes a folder with `rm -rf`, as its owner. Root gives it to an ordinary user first.
+fn remove_as_owner(folder: &Path) -> String {
+    fn give(path: &Path, owner: u32) {
+        chown(path, Some(owner), Some(owner)).unwrap();
+        if path.is_dir() {
+            fs::read_dir(path).unwrap().for_each(|entry| give(&entry.unwrap().path(), owner));
+        }
+    }
+    const ORDINARY: u32 = 1000;
+    let mut rm = Command::new("rm");
+    rm.arg("-rf").arg(folder).current_dir("/");
+    if folder.metadata().unwrap().uid() == 0 {
+        give(folder.parent().unwrap(), ORDINARY);
+        rm.uid(ORDINARY).gid(ORDINARY);
+    }
+    String::from_utf8(rm.output().unwrap().stderr).unwrap()
+}
+
+#[test]
+fn s28_owner_can_remove_the_data_folder_with_trusted_copies() {
+    let world = World::new();
+    world.trust();
+    assert_eq!(remove_as_owner(&world.path("store")), "");
+    assert!(!world.path("store").exists());
+}
+
+/// Folders of copies were read-only once.
+#[test]
+fn s28_older_copies_are_used_and_become_removable() {
+    let world = World::new();
+    world.trust();
+    let copy = world.path("store/copies").join(world.take().hash().to_string());
+    for folder in [&copy.join("hooks"), &copy] {
+        fs::set_permissions(folder, Permissions::from_mode(0o500)).unwrap();
+    }
+    assert_eq!(world.trust_state(), "trusted");
+    let other = world.write("other/.mcp.json", "{}");
+    world.store().trust(&Snapshot::take(&other).unwrap(), Grants::default()).unwrap();
+    assert_eq!(world.trust_state(), "trusted");
+    assert_eq!(remove_as_owner(&world.path("store")), "");
+    assert!(!world.path("store").exists());
 }
 
 #[test]
@@ -358,9 +396,6 @@ fn s6_modified_trusted_copy_is_never_used() {
         let TrustState::Trusted { copy, .. } = world.store().state(&world.take()) else {
             panic!("it is trusted");
         };
-        for folder in [&copy, &copy.join("hooks")] {
-            fs::set_permissions(folder, Permissions::from_mode(0o700)).unwrap();
-        }
         damage(&copy);
         let hash = world.take().hash().to_string();
         let plain = |text: String| text.replace(&hash, "[HASH]");
