@@ -1,6 +1,7 @@
 //! `cotter -p`: one run, from a prompt to its answer.
 
 mod output;
+mod event_lines;
 
 use std::{
     fs::File,
@@ -159,6 +160,7 @@ impl PreparedRun {
             if command_name.is_some() { StoreFrom::FromFirstLine } else { StoreFrom::AtOnce };
         let providers = model_choice.providers();
         let redactor = model_choice.redactor();
+        output.set_redactor(redactor.clone());
         let setup = RunSetup {
             workspace,
             files,

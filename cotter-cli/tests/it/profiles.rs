@@ -278,7 +278,7 @@ fn l17_s34_webhook_gets_events_without_secrets() {
         expect![[r#"
             exit 0
             --- stdout
-            rehearsal: `write` {"path":"b.txt","content":"hush-hush-123"} gave 1 line:
+            rehearsal: `write` {"path":"b.txt","content":"[redacted LAB_TOKEN]"} gave 1 line:
             created b.txt, 1 line
 
             `read` {"path":".env"} gave 1 line:

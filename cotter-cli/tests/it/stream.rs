@@ -140,3 +140,52 @@ fn closed_stdout_aborts_a_stream_json_run() {
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
     world.wait_for_session(r#""reason":"aborted""#);
 }
+
+/// A value with a space comes in two pieces, and so does a token behind a letter that begins one.
+#[test]
+fn s28_no_format_prints_a_secret() {
+    let world = World::new().with_env("LAB_API_KEY", "correct horse");
+    let token = format!("ghp_{}", "Ab3dEf6hIj9lMn2pQr5tUv8xYz1bCd4fGh7j");
+    world.write("project/key.txt", format!("correct horse {token}\n"));
+    let step = r#"{"thinking": "so correct horse", "text": "it is correct horse, TOKEN", "calls": [
+        {"name": "read", "input": {"path": "key.txt"}},
+        {"name": "bash", "input": {"command": "printf 'correct '; sleep 0.2; printf 'horse '; cat key.txt"}}]},
+        {"text": "I read correct horse and TOKEN"}"#;
+    let script = world.script(&step.replace("TOKEN", &token));
+    let mut shown = String::new();
+    for format in ["text", "json", "stream-json"] {
+        let args = ["-p", "--script", &script, "--output-format", format, "go"];
+        let output = world.output(&args);
+        let stdout = String::from_utf8(output.stdout).unwrap();
+        let said = [&stdout, &*String::from_utf8_lossy(&output.stderr)].concat();
+        assert!(!said.contains("correct horse") && !said.contains(&token), "{format}: {said}");
+        let mut last = String::new();
+        for line in stdout.lines() {
+            let event = serde_json::from_str::<Value>(line).unwrap_or(Value::Null);
+            let kind = event["type"].as_str().unwrap_or("answer").to_owned();
+            if format != "stream-json" || kind.ends_with(".delta") || kind == "tool.output" {
+                // How the output of a command is cut depends on time.
+                let start = if kind == last { "" } else { &format!("\n{format} {kind}: ") };
+                shown += &format!("{start}{}", event["text"].as_str().unwrap_or(line));
+                last = kind;
+            }
+        }
+        let numbers = stdout
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok()?["seq"].as_u64());
+        assert!(numbers.collect::<Vec<_>>().is_sorted_by(|one, next| one < next), "{stdout}");
+        let session = std::fs::read_to_string(world.session_file()).unwrap();
+        assert!(session.contains("I read correct horse"), "the session stays as it is: {session}");
+        std::fs::remove_file(world.session_file()).unwrap();
+    }
+    expect![[r#"
+
+        text answer: I read [redacted LAB_API_KEY] and [redacted]
+        json result: I read [redacted LAB_API_KEY] and [redacted]
+        stream-json thinking.delta: so [redacted LAB_API_KEY]
+        stream-json text.delta: it is [redacted LAB_API_KEY], [redacted]
+        stream-json tool.output: [redacted LAB_API_KEY] [redacted LAB_API_KEY] [redacted]
+
+        stream-json text.delta: I read [redacted LAB_API_KEY] and [redacted]"#]]
+    .assert_eq(&shown);
+}

@@ -4,11 +4,13 @@
 //! ([`is_secret_name`]), anywhere in the text. The second kind is tokens of well-known shapes: API keys,
 //! JSON web tokens, private keys, passwords in URLs. A shape is found by its prefix and then measured by
 //! hand, so the time is linear in the text. Pass whole texts: a secret that is split over two calls is not
-//! found.
+//! found. A text that comes in pieces goes through [`pieces::RedactedPieces`].
+
+pub mod pieces;
 
 use std::{borrow::Cow, fmt, ops::Range, sync::LazyLock, sync::OnceLock};
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, Match, MatchKind};
 
 use crate::text;
 use serde_json::Value;
@@ -93,17 +95,19 @@ impl Redactor {
     }
 
     fn redact_values<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        if self.secrets.is_empty() {
-            return Cow::Borrowed(text);
-        }
-        let values =
-            self.values.get_or_init(|| build_finder(self.secrets.iter().map(|s| s.value.as_str())));
         let mut edit = Edit::new(text);
-        for found in values.find_iter(text) {
+        for found in self.find_values(text) {
             let secret = &self.secrets[found.pattern().as_usize()];
             edit.replace(found.range(), &secret.replacement);
         }
         edit.finish()
+    }
+
+    /// Finds the known values in a text, from left to right.
+    fn find_values<'a>(&'a self, text: &'a str) -> impl Iterator<Item = Match> + 'a {
+        let build = || build_finder(self.secrets.iter().map(|secret| secret.value.as_str()));
+        let values = (!self.secrets.is_empty()).then(|| self.values.get_or_init(build));
+        values.into_iter().flat_map(move |values| values.find_iter(text))
     }
 }
 
@@ -206,10 +210,10 @@ const SHAPES: &[(&str, Shape)] = &[
     ("://", Shape::UrlPassword),
 ];
 
-fn redact_shapes(text: &str) -> Cow<'_, str> {
-    static PREFIXES: LazyLock<AhoCorasick> =
-        LazyLock::new(|| build_finder(SHAPES.iter().map(|(prefix, _)| *prefix)));
+static PREFIXES: LazyLock<AhoCorasick> =
+    LazyLock::new(|| build_finder(SHAPES.iter().map(|(prefix, _)| *prefix)));
 
+fn redact_shapes(text: &str) -> Cow<'_, str> {
     let mut edit = Edit::new(text);
     let mut at = 0;
     while let Some(found) = PREFIXES.find(aho_corasick::Input::new(text).range(at..)) {
@@ -337,9 +341,7 @@ fn match_web_token(text: &str, start: usize) -> Option<Range<usize>> {
 fn match_bearer(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
     let rest = text[end..].trim_start_matches(' ');
     let from = text.len() - rest.len();
-    let body = longest_run(text, from, |byte| {
-        is_dotted(byte) || matches!(byte, b'~' | b'+' | b'/' | b'=')
-    });
+    let body = longest_run(text, from, is_bearer);
     let has_digit = body.bytes().any(|byte| byte.is_ascii_digit());
     let fits = body.len() >= 24 || (body.len() >= 12 && has_digit);
     (fits && starts_word(text.as_bytes(), start)).then(|| from..from + body.len())
@@ -348,10 +350,7 @@ fn match_bearer(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
 /// Matches the password in `scheme://name:password@host`.
 fn match_url_password(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
     let after_scheme = text[..start].ends_with(|char: char| char.is_ascii_alphanumeric());
-    let authority = longest_run(text, end, |byte| {
-        byte > b' '
-            && !matches!(byte, b'/' | b'?' | b'#' | b'"' | b'\'' | b'<' | b'>' | b'\\' | b'`')
-    });
+    let authority = longest_run(text, end, is_authority);
     let (userinfo, host) = authority.rsplit_once('@')?;
     let (name, password) = userinfo.split_once(':')?;
     let from = end + name.len() + 1;
@@ -361,18 +360,23 @@ fn match_url_password(text: &str, start: usize, end: usize) -> Option<Range<usiz
 
 /// Matches a PEM or PGP private key, also if it is truncated, quoted, in a diff or inside a JSON string.
 fn match_private_key(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
+    scan_private_key(text, start, end).0
+}
+
+/// Matches a private key, and returns the place at which that was decided.
+fn scan_private_key(text: &str, start: usize, end: usize) -> (Option<Range<usize>>, usize) {
     let label = longest_run(text, end, |byte| byte == b' ' || is_alphanumeric(byte));
     let is_private = label.ends_with("PRIVATE KEY") || label.ends_with("PRIVATE KEY BLOCK");
     let mut at = end + label.len();
     if !is_private || !text[at..].starts_with("-----") {
-        return None;
+        return (None, at);
     }
     at += 5;
     let (mut secret_end, mut short_lines, mut header_lines) = (None, 0, 0);
     loop {
         at = skip_line_break(text, at);
         if let Some(close) = find_closing_line_end(text, at) {
-            return secret_end.map(|_| start..close);
+            return (secret_end.map(|_| start..close), close);
         }
         let line = longest_run(text, at, |byte| {
             is_alphanumeric(byte) || matches!(byte, b'+' | b'/' | b'=')
@@ -390,7 +394,7 @@ fn match_private_key(text: &str, start: usize, end: usize) -> Option<Range<usize
             }
             // The key's last line and its checksum are short. They count only before the closing line.
             1.. if short_lines < 2 => short_lines += 1,
-            _ => return secret_end.map(|secret_end| start..secret_end),
+            _ => return (secret_end.map(|secret_end| start..secret_end), at),
         }
     }
 }
@@ -428,6 +432,14 @@ fn find_closing_line_end(text: &str, at: usize) -> Option<usize> {
     let from = text.len() - label.len();
     let end = from + longest_run(text, from, |byte| byte == b' ' || is_alphanumeric(byte)).len();
     Some(if text[end..].starts_with("-----") { end + 5 } else { end })
+}
+
+fn is_bearer(byte: u8) -> bool {
+    is_dotted(byte) || matches!(byte, b'~' | b'+' | b'/' | b'=')
+}
+
+fn is_authority(byte: u8) -> bool {
+    byte > b' ' && !matches!(byte, b'/' | b'?' | b'#' | b'"' | b'\'' | b'<' | b'>' | b'\\' | b'`')
 }
 
 /// Returns the longest run of bytes from `from` that `alphabet` accepts. `alphabet` must give the same

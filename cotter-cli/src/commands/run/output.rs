@@ -8,18 +8,19 @@ use std::{
 use cotter::{
     EndReason, Reply, Run, Session,
     hooks::events::{Event, EventKind},
-    text,
+    text::{self, redact::Redactor},
 };
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 use tokio_util::sync::CancellationToken;
 
-use crate::terminal::spinner::Spinner;
 use crate::{
     args::Format,
+    commands::run::event_lines::EventLines,
     error::CliError,
     terminal::{
         screen::Screen,
+        spinner::Spinner,
         style::{ColorChoice, Style},
     },
 };
@@ -38,6 +39,8 @@ pub(crate) struct RunOutput {
     open_questions: HashMap<SmolStr, (String, String)>,
     /// The origins of the hooks that blocked or asked, by name.
     origins: HashMap<SmolStr, String>,
+    /// What standard output gets, without secrets.
+    lines: EventLines,
 }
 
 /// The way in which questions of a run are answered.
@@ -69,7 +72,13 @@ impl RunOutput {
             question_mode: QuestionMode::Unwanted,
             open_questions: HashMap::new(),
             origins: HashMap::new(),
+            lines: EventLines::default(),
         }
+    }
+
+    /// Removes the secrets that a redactor knows from what is written to standard output.
+    pub(crate) fn set_redactor(&mut self, redactor: Redactor) {
+        self.lines = EventLines::new(redactor);
     }
 
     /// Sets the way in which questions are answered.
@@ -103,7 +112,7 @@ impl RunOutput {
             Format::StreamJson => session.events().try_next(),
             _ => None,
         };
-        let written = opening.map(|event| write_line(&event.to_json()));
+        let written = opening.map(|event| write_lines(&self.lines.add(&event)));
         check_written(written.unwrap_or(Ok(())))
     }
 
@@ -129,8 +138,11 @@ impl RunOutput {
     /// Prints the result of a run, with a hint if it failed. A closed pipe is no error; a full disk is.
     pub(crate) fn finish(&mut self, reply: &Reply, hint: Option<String>) -> Result<(), CliError> {
         let written = match self.format {
-            Format::Json | Format::StreamJson => write_line(&result(reply).to_string()),
-            Format::Text => answer(&reply.text()),
+            Format::Json | Format::StreamJson => {
+                let result = self.lines.redact_line(result(reply).to_string());
+                write_lines(&format!("{}{result}\n", self.lines.finish()))
+            }
+            Format::Text => answer(&self.lines.redact(&reply.text())),
         };
         if let (Format::Text, Some(failure)) = (self.format, end_error(reply)) {
             hint.into_iter().fold(failure, CliError::with_hint).report(self.style);
@@ -142,7 +154,7 @@ impl RunOutput {
         match self.format {
             Format::Json => {}
             Format::StreamJson => {
-                if write_line(&event.to_json()).is_err() {
+                if write_lines(&self.lines.add(event)).is_err() {
                     cancel.cancel();
                 }
             }
@@ -243,10 +255,9 @@ fn check_written(written: io::Result<()>) -> Result<(), CliError> {
     }
 }
 
-fn write_line(line: &str) -> io::Result<()> {
+fn write_lines(lines: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    out.write_all(line.as_bytes())?;
-    out.write_all(b"\n")?;
+    out.write_all(lines.as_bytes())?;
     out.flush()
 }
 
