@@ -211,7 +211,9 @@ impl ProviderSet {
         }
         self.variables.extend(variable.map(|variable| (name.to_owned(), variable)));
         let idle = entry.and_then(|entry| entry.idle_timeout_ms).map(Duration::from_millis);
+        let whole = entry.and_then(|entry| entry.request_timeout_ms).map(Duration::from_millis);
         let http = idle.into_iter().fold(Http::new(), Http::with_idle_timeout);
+        let http = whole.into_iter().fold(http, Http::with_request_timeout);
         let http = proxies.add_proxy(provider.base_url(), http);
         route.proxy = proxies.describe_proxy(provider.base_url());
         self.routes.insert(name.to_owned(), route);

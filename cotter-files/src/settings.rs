@@ -501,6 +501,7 @@ mod tests {
             lines.extend(provider.base_url.iter().map(|url| format!("  base {}", at(url))));
             lines.extend(provider.api_key_variable.iter().map(|name| format!("  key in {name}")));
             lines.extend(provider.idle_timeout_ms.map(|idle| format!("  idle {idle}")));
+            lines.extend(provider.request_timeout_ms.map(|whole| format!("  whole {whole}")));
         }
         for (name, ModelSettings { context_window, max_output, price }) in models {
             lines.push(format!("about {name}: {context_window:?} {max_output:?} {price:?}"));
@@ -551,7 +552,7 @@ mod tests {
   "providers": {
     "lab": {
       "speaks": "openai", "baseUrl": "http://10.0.0.7:8000/v1",
-      "apiKeyVariable": "LAB_KEY", "idleTimeoutMs": 60000,
+      "apiKeyVariable": "LAB_KEY", "idleTimeoutMs": 60000, "requestTimeoutMs": 90000,
     },
     "anthropic": {},
   },

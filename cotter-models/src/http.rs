@@ -20,12 +20,14 @@ use reqwest::{
     header::{HeaderMap, HeaderName, HeaderValue},
     redirect::Policy,
 };
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::{body::Body, cassette::Tape};
 
 /// The longest silence of a stream. Models that think are silent for minutes.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
+/// The longest that a whole request lasts, far above any real one.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Servers drop idle connections; drop them earlier than most servers do.
 const POOL_TIMEOUT: Duration = Duration::from_secs(60);
@@ -39,6 +41,7 @@ pub struct Http(Arc<HttpInner>);
 #[derive(Clone)]
 struct HttpInner {
     idle: Duration,
+    whole: Duration,
     proxy: Option<(String, String)>,
     tape: Option<Tape>,
     plain: OnceLock<Client>,
@@ -50,6 +53,7 @@ impl Http {
     pub fn new() -> Self {
         Http(Arc::new(HttpInner {
             idle: IDLE_TIMEOUT,
+            whole: REQUEST_TIMEOUT,
             proxy: None,
             tape: None,
             plain: OnceLock::new(),
@@ -60,6 +64,11 @@ impl Http {
     /// Sets the limit on silence, before a response begins and between its pieces.
     pub fn with_idle_timeout(self, idle: Duration) -> Self {
         self.change(|inner| inner.idle = idle)
+    }
+
+    /// Sets the limit on a whole request, from sending it to the end of the response.
+    pub fn with_request_timeout(self, whole: Duration) -> Self {
+        self.change(|inner| inner.whole = whole)
     }
 
     /// Uses a proxy, except for the hosts of a list like `NO_PROXY`. Loopback addresses are always
@@ -149,22 +158,25 @@ impl Http {
     }
 
     async fn receive(&self, request: RequestBuilder) -> Result<HttpAnswer, ModelError> {
-        let response = self.within_idle(request.send()).await?;
+        let start = Instant::now();
+        let response = self.in_time(start, request.send()).await?;
         let response = response.map_err(|error| failure(&error))?;
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        let body = self.clone().limit_body(response.bytes_stream());
+        let body = self.clone().limit_body(response.bytes_stream(), start);
         Ok(HttpAnswer { status, headers, body })
     }
 
-    /// The pieces of a body. A long silence or a body that is too long ends it with an error.
+    /// The pieces of a body. A long silence, the request's limit or a body that is too long ends it with
+    /// an error.
     fn limit_body(
         self,
         body: impl Stream<Item = reqwest::Result<Bytes>> + Send + 'static,
+        start: Instant,
     ) -> BoxStream<'static, Result<Bytes, ModelError>> {
         let state = (self, Box::pin(body), 0usize);
-        futures_util::stream::unfold(Some(state), |state| async move {
+        futures_util::stream::unfold(Some(state), move |state| async move {
             let (http, mut body, so_far) = state?;
-            let next = match http.within_idle(body.next()).await {
+            let next = match http.in_time(start, body.next()).await {
                 Ok(next) => next?.map_err(|error| failure(&error)),
                 Err(error) => Err(error),
             };
@@ -183,11 +195,20 @@ impl Http {
         .boxed()
     }
 
-    async fn within_idle<T>(&self, work: impl Future<Output = T>) -> Result<T, ModelError> {
-        timeout(self.0.idle, work).await.map_err(|_| {
-            let message = format!("no data for {:?}", self.0.idle);
-            ModelError::new(ModelErrorKind::Timeout, message)
-        })
+    /// Waits for the next part of a response: as long as silence may last, and as is left of the time for the
+    /// whole request.
+    async fn in_time<T>(
+        &self,
+        start: Instant,
+        work: impl Future<Output = T>,
+    ) -> Result<T, ModelError> {
+        let error = |message| ModelError::new(ModelErrorKind::Timeout, message);
+        let left = self.0.whole.saturating_sub(start.elapsed());
+        match timeout(left, timeout(self.0.idle, work)).await {
+            Ok(Ok(done)) => Ok(done),
+            Ok(Err(_)) => Err(error(format!("no data for {:?}", self.0.idle))),
+            Err(_) => Err(error(format!("the request took longer than {:?}", self.0.whole))),
+        }
     }
 
     fn client(&self, url: &str) -> Result<&Client, ModelError> {
@@ -216,7 +237,10 @@ impl Default for Http {
 
 impl fmt::Debug for Http {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Http").field("idle", &self.0.idle).finish_non_exhaustive()
+        f.debug_struct("Http")
+            .field("idle", &self.0.idle)
+            .field("whole", &self.0.whole)
+            .finish_non_exhaustive()
     }
 }
 

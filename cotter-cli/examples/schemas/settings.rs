@@ -156,6 +156,9 @@ struct Provider {
     /// The maximum time without data from the provider, in milliseconds. The default is 300000.
     #[schemars(range(min = 1, max = 86_400_000))]
     idle_timeout_ms: Option<u64>,
+    /// The maximum time of a whole request, in milliseconds. The default is 1800000.
+    #[schemars(range(min = 1, max = 86_400_000))]
+    request_timeout_ms: Option<u64>,
 }
 
 /// Data about a model.

@@ -223,6 +223,21 @@ fn l21_silent_provider_times_out_and_is_retried() {
 }
 
 #[test]
+fn l21_dripping_provider_reaches_the_limit_on_a_request_and_is_retried() {
+    let drips = Answer::text("Never.").and_cut(After::Events(0), Cut::Drip);
+    let line = Line::new(Dialect::OpenAiChat, [drips, Answer::text("Here.")]);
+    line.world.settings(r#"{"providers": {"openai": {"requestTimeoutMs": 1000}}}"#);
+    expect![[r#"
+        exit 0
+        --- stdout
+        Here.
+        --- stderr
+        retry: the model failed (timeout); again in N ms
+    "#]]
+    .assert_eq(&line.run(&["hi"], 2));
+}
+
+#[test]
 fn l21_fallback_model_flag_takes_over_after_an_error() {
     let other = LocalProvider::start(Dialect::OpenAiResponses, [Answer::text("I can.")]);
     let mut line = Line::new(Dialect::AnthropicMessages, [Answer::status(400)]);

@@ -14,7 +14,8 @@ use crate::{
 };
 use cotter::{model::Price, text::redact::Redactor};
 
-pub(crate) const PROVIDER_KEYS: &[&str] = &["speaks", "baseUrl", "apiKeyVariable", "idleTimeoutMs"];
+pub(crate) const PROVIDER_KEYS: &[&str] =
+    &["speaks", "baseUrl", "apiKeyVariable", "idleTimeoutMs", "requestTimeoutMs"];
 pub(crate) const MODEL_KEYS: &[&str] = &["contextWindow", "maxOutput", "price"];
 pub(crate) const PRICE_KEYS: &[&str] = &["input", "output", "cacheRead", "cacheWrite"];
 
@@ -30,6 +31,8 @@ pub struct ProviderSettings {
     pub api_key_variable: Option<String>,
     /// The maximum time without data from the provider, in milliseconds.
     pub idle_timeout_ms: Option<u64>,
+    /// The maximum time of a whole request, in milliseconds.
+    pub request_timeout_ms: Option<u64>,
     /// The location of the entry.
     pub location: SourceLocation,
 }
@@ -83,6 +86,7 @@ fn provider(node: Node<'_>) -> Result<ProviderSettings, SettingsError> {
         base_url: object.get("baseUrl").map(one_text).transpose()?,
         api_key_variable: object.get("apiKeyVariable").map(variable).transpose()?,
         idle_timeout_ms: object.get("idleTimeoutMs").map(millis).transpose()?,
+        request_timeout_ms: object.get("requestTimeoutMs").map(millis).transpose()?,
         location: node.location(),
     })
 }

@@ -247,6 +247,23 @@ async fn endless_error_body_is_cut() {
 }
 
 #[tokio::test]
+async fn dripping_answer_is_ended_by_the_limit_on_a_request() {
+    let idle = Duration::from_secs(60);
+    let http = Http::new().with_idle_timeout(idle);
+    let http = http.with_request_timeout(Duration::from_millis(300));
+    let answer = || Answer::text("One two").and_cut(After::Events(0), Cut::Drip);
+    for dialect in Dialect::ALL {
+        let provider = LocalProvider::start(dialect, [answer()]);
+        let model = model_over(&provider, &http);
+        let deltas = tokio::time::timeout(idle / 2, reply_deltas(&model, hello())).await;
+        let deltas = deltas.expect("the limit ends it");
+        let end = "the request took longer than 300ms\n";
+        assert!(deltas.starts_with("timeout: ") && deltas.ends_with(end), "{deltas}");
+        provider.closed(1).await;
+    }
+}
+
+#[tokio::test]
 async fn pings_reset_the_idle_timeout() {
     let http = Http::new().with_idle_timeout(Duration::from_secs(60));
     for dialect in Dialect::ALL {

@@ -117,6 +117,8 @@ pub enum Cut {
     Close,
     /// Nothing is sent until [`release`](super::LocalProvider::release); then the rest is.
     Hang,
+    /// Single bytes of a comment are sent for as long as the client stays.
+    Drip,
 }
 
 impl Answer {

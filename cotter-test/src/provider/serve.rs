@@ -469,6 +469,9 @@ fn head(status: u16, headers: &[(String, String)]) -> Vec<u8> {
     head.into_bytes()
 }
 
+/// The time between two bytes of an answer that drips.
+const DRIP: std::time::Duration = std::time::Duration::from_millis(20);
+
 /// Sends a plan up to its cut.
 async fn deliver(out: &mut OwnedWriteHalf, plan: Plan, shared: &Shared) -> io::Result<NextStep> {
     let pieces = [plan.head].into_iter().chain(plan.pieces);
@@ -478,6 +481,10 @@ async fn deliver(out: &mut OwnedWriteHalf, plan: Plan, shared: &Shared) -> io::R
                 let mut released = shared.is_released.subscribe();
                 let _ = released.wait_for(|is_released| *is_released).await;
             }
+            Some((at, Cut::Drip)) if at == index => loop {
+                out.write_all(b"1\r\n:\r\n").await?;
+                tokio::time::sleep(DRIP).await;
+            },
             Some((at, Cut::Close)) if at == index => return Ok(NextStep::Close),
             Some((at, Cut::Reset)) if at == index => {
                 out.as_ref().set_zero_linger()?;
