@@ -135,7 +135,8 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// True if an agent may run the command. These commands change nothing and start nothing.
+    /// True if an agent may run the command. These commands change nothing, start nothing and show nothing of
+    /// sessions.
     pub(crate) fn is_read_only(&self) -> bool {
         match self {
             Command::Explain(args) => args.hook_mode() == HookMode::Listed,
@@ -149,8 +150,7 @@ impl Command {
             | Command::Models(ModelsVerb::List(_))
             | Command::Spaces(SpacesVerb::List(_) | SpacesVerb::Check(_))
             | Command::Mcp(McpVerb::List(_))
-            | Command::Permissions(PermissionsVerb::List(_))
-            | Command::Sessions(SessionsVerb::List(_) | SessionsVerb::Show { .. }) => true,
+            | Command::Permissions(PermissionsVerb::List(_)) => true,
             _ => false,
         }
     }

@@ -427,3 +427,24 @@ fn named_session_is_listed_by_its_name() {
     "#]],
     );
 }
+
+#[test]
+fn s1_agent_cannot_read_sessions_with_our_own_program() {
+    let world = World::new();
+    let script = world.script(r#"{"text": "hello"}"#);
+    assert!(world.output(&["-p", "--script", &script, "a secret plan"]).status.success());
+    let id = world.id();
+    for args in [&["sessions", "list"][..], &["sessions", "show", &id]] {
+        let person = world.output(args);
+        assert!(String::from_utf8_lossy(&person.stdout).contains("a secret plan"));
+        let agent = world.command(args).env("COTTER_CALL", "x").output().unwrap();
+        let expected = expect![[r#"
+            exit 3
+            --- stderr
+            error: an agent may only run read-only commands: `explain`, `list`, `show`
+
+            hint: run it yourself in a terminal
+        "#]];
+        expected.assert_eq(&world.shown(&agent));
+    }
+}

@@ -43,7 +43,8 @@ pub(crate) fn interpreter_of(name: &str) -> Option<Interpreter> {
 /// The name of our own program.
 pub(crate) const OWN_NAME: &str = "cotter";
 
-/// Our own program: it can answer questions and grant trust, so an agent may only read through it.
+/// Our own program: it can answer questions and grant trust, so an agent may only read through it. Nothing of
+/// sessions is read this way: a title is the beginning of a prompt.
 pub(crate) fn own_program(fields: &[Field], verdict: &mut CommandVerdict) {
     // A word known only at run time is not a read-only command.
     let words: Vec<_> = fields[1..].iter().map(|field| field.literal().unwrap_or("-?")).collect();
@@ -55,6 +56,7 @@ pub(crate) fn own_program(fields: &[Field], verdict: &mut CommandVerdict) {
         [_, "--help" | "-h"] | ["list" | "show" | "check"] => true,
         // The next word is a path.
         ["trust" | "untrust", ..] => false,
+        ["sessions", ..] => false,
         [group, "list" | "show" | "check", rest @ ..] => {
             !group.starts_with('-')
                 && rest.iter().all(|word| !word.starts_with('-') || *word == "--json")
