@@ -578,6 +578,7 @@ mod tests {
                   base http://10.0.0.7:8000/v1 at settings.json:18:38
                   key in LAB_KEY
                   idle 60000
+                  whole 90000
                 about lab/qwen3: Some(32768) Some(4096) Some(Price { input: 0.5, output: 1.5, cache_read: 0.0, cache_write: 0.5 })
                 mode accept-edits
                 level strict

@@ -162,7 +162,8 @@ impl<'a> Search<'a> {
         let path = path.canonicalize().unwrap_or(path);
         let is_too_broad =
             path.parent().is_none() || self.home.is_some_and(|home| home.starts_with(&path));
-        if !is_too_broad && path.exists() && !self.found.contains(&path) {
+        let is_open = is_system(&path) || self.found.contains(&path);
+        if !is_too_broad && !is_open && path.exists() {
             self.found.push(path);
         }
     }
