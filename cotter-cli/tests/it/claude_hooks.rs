@@ -379,6 +379,7 @@ fn b3_s18_confined_hook_that_is_denied_access_reports_the_confinement() {
         --- stdout
         done
         --- stderr
+        hook `guard`: .claude/guard.sh is not executable: `chmod +x` makes it so
         hook `guard` failed and passes: it exited with code 126: /bin/sh: 1: .claude/guard.sh: Permission denied
     "#]]);
 }
