@@ -215,7 +215,27 @@ pub(crate) fn is_approved(path: &Path, facts: &Facts, workspace: &Workspace) -> 
 
 /// The commands that create a git repository.
 const REPOSITORY_MAKERS: [(&str, &[&str]); 2] =
-    [("git", &["init", "clone", "worktree", "submodule"]), ("cargo", &["new", "init"])];
+    [("git", &["init", "clone", "worktree"]), ("cargo", &["new", "init"])];
+
+/// Options of these commands that bring no hooks and no settings into the repository, as `--template` would.
+const PLAIN_OPTIONS: [&str; 16] = [
+    "-q",
+    "--quiet",
+    "-b",
+    "--initial-branch",
+    "--bare",
+    "--branch",
+    "--depth",
+    "--single-branch",
+    "--no-checkout",
+    "--detach",
+    "--lib",
+    "--bin",
+    "--name",
+    "--edition",
+    "--vcs",
+    "--",
+];
 
 /// True if a call only creates a git repository and runs nothing else that could write into it.
 pub(crate) fn makes_repository(facts: &Facts) -> bool {
@@ -225,7 +245,10 @@ pub(crate) fn makes_repository(facts: &Facts) -> bool {
     let makes = |command: &SimpleCommand| {
         let (name, verb) = (word(command, 0), word(command, 1));
         let mut makers = REPOSITORY_MAKERS.iter();
+        let mut options = command.words.iter().filter(|word| word.text.starts_with('-'));
+        let is_plain = |text: &str| PLAIN_OPTIONS.contains(&text.split('=').next().unwrap_or(text));
         makers.any(|(maker, verbs)| *maker == name && verbs.contains(&verb.as_str()))
+            && options.all(|word| is_plain(&word.text))
     };
     facts.commands.iter().all(|command| word(command, 0) == "git" || makes(command))
         && facts.commands.iter().any(makes)

@@ -615,7 +615,12 @@ async fn s15_only_a_plain_git_init_may_make_a_repository() {
         return;
     }
     for (way, _) in WAYS {
-        for (command, made) in [("git init -q", true), ("git init -q; bash -c true", false)] {
+        for (command, made) in [
+            ("git init -q", true),
+            ("git init -q; bash -c true", false),
+            ("git init -q --template=evil", false),
+            ("git init -q --templ evil", false),
+        ] {
             let machine = Machine::new();
             let facts = cotter_tools::shell::facts(command, &machine.workspace());
             let said = machine.run(way, &facts, command).await;
