@@ -77,8 +77,10 @@ pub trait HookHost: Send + Sync + 'static {
     ) -> Pin<Box<dyn Future<Output = Result<ProcessOutput, String>> + Send>>;
 
     /// Waits for a place among the programs of hooks that run at once. A hook waits before its time limit
-    /// begins, and keeps the place until its program has ended. A host without a bound keeps the default.
-    fn take_place(&self) -> Pin<Box<dyn Future<Output = HookPlace> + Send>> {
+    /// begins, and keeps the place until its program has ended. Hooks that a run waits for must never wait for
+    /// detached ones. A host without a bound keeps the default.
+    fn take_place(&self, kind: PlaceKind) -> Pin<Box<dyn Future<Output = HookPlace> + Send>> {
+        let _ = kind;
         Box::pin(std::future::ready(HookPlace::default()))
     }
 
@@ -94,6 +96,15 @@ pub trait HookHost: Send + Sync + 'static {
         let _ = request;
         Box::pin(std::future::ready(Err("this host sends no webhook requests".into())))
     }
+}
+
+/// The kind of hook that needs a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlaceKind {
+    /// The run waits for its answer.
+    Awaited,
+    /// The run goes on meanwhile.
+    Detached,
 }
 
 /// A place among the programs of hooks that run at once. Dropping it gives it back.
@@ -383,9 +394,10 @@ pub(crate) fn without_python_caches() -> [(String, OsString); 2] {
 }
 
 /// Waits for a place among the programs that run at once. The hook's clock stands still meanwhile.
-pub(crate) async fn take_place(hook_host: &dyn HookHost, cx: &Cx) -> HookPlace {
+pub(crate) async fn take_place(hook_host: &dyn HookHost, hook: &CommandHook, cx: &Cx) -> HookPlace {
     let _paused = host::pause_clock(cx);
-    hook_host.take_place().await
+    let kind = if hook.spec.detached { PlaceKind::Detached } else { PlaceKind::Awaited };
+    hook_host.take_place(kind).await
 }
 
 /// A hook whose program is started for each event.
@@ -401,7 +413,7 @@ impl ExternalHook for OneShotHook {
         let job = hook.process_spec(base, &request, hook.dialect.stdin(&request.payload));
         let stderr = job.stderr.clone();
         Box::pin(async move {
-            let _place = take_place(&*host, &request.cx).await;
+            let _place = take_place(&*host, &hook, &request.cx).await;
             let answer = async {
                 let stderr_guard = StderrGuard { cx: &request.cx, read_stderr: || stderr.text() };
                 let output = host.run(job).await.map_err(HookFailure::Host)?;

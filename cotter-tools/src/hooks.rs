@@ -26,7 +26,7 @@ use cotter::{
     text::{self, redact::Redactor},
 };
 use cotter_files::command_hook::{
-    self, ExchangeFuture, HookHost, HookPlace, MAX_OUTPUT, MAX_STDERR, ProcessOutput,
+    self, ExchangeFuture, HookHost, HookPlace, MAX_OUTPUT, MAX_STDERR, PlaceKind, ProcessOutput,
     ResidentProcess, StderrBuffer, WebhookRequest, WebhookResponse, failure::HookFailure,
 };
 use cotter_files::trust::state;
@@ -61,6 +61,7 @@ pub struct HookRunner {
     /// The number of hooks that run now.
     running: Arc<AtomicUsize>,
     places: Places,
+    detached_places: Places,
     state_folders: Arc<StateFolders>,
     /// The webhook client, and the redactor for the sent data.
     webhooks: Option<(Webhooks, Arc<Redactor>)>,
@@ -100,6 +101,7 @@ impl HookRunner {
             hidden: Arc::default(),
             running,
             places,
+            detached_places: Places::within_limits(),
             state_folders: Arc::default(),
             webhooks: None,
         }
@@ -248,8 +250,11 @@ impl HookHost for HookRunner {
         })
     }
 
-    fn take_place(&self) -> Pin<Box<dyn Future<Output = HookPlace> + Send>> {
-        let places = self.places.clone();
+    fn take_place(&self, kind: PlaceKind) -> Pin<Box<dyn Future<Output = HookPlace> + Send>> {
+        let places = match kind {
+            PlaceKind::Awaited => self.places.clone(),
+            PlaceKind::Detached => self.detached_places.clone(),
+        };
         Box::pin(async move { HookPlace::new(places.take().await) })
     }
 

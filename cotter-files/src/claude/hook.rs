@@ -169,7 +169,7 @@ impl ClaudeHook {
             });
         }
         let _place = match self.entry.handler {
-            ClaudeHandler::Command => take_place(&*self.base.host, &request.cx).await,
+            ClaudeHandler::Command => take_place(&*self.base.host, &self.hook, &request.cx).await,
             _ => HookPlace::default(),
         };
         let (limit, stderr) = (self.hook.limit(), StderrBuffer::default());
