@@ -4,16 +4,31 @@
 
 use std::{env, time::Instant};
 
-use crate::{command, failure::Failure};
+use crate::{
+    command,
+    failure::Failure,
+    ordinary_user::{self, OrdinaryUser},
+};
 
 /// The command that runs the tests. README.md shows this line; a test below checks that.
 const TEST: &str = "cargo test --workspace --locked";
+
+/// Tests that only root can run. Their names begin with `root_`.
+const ROOT_TESTS: &str = "cargo test --workspace --locked --lib --bins --tests ::root_";
+
+/// The most tests that may say that they tested nothing, in all steps together: one needs collections of files
+/// from elsewhere, four leave out hooks that need `uv`.
+const NOT_TESTED: usize = 5;
+
+/// The beginning of the line of such a test, as `cotter_test::not_tested` writes it.
+const MARK: &str = "NOT TESTED";
 
 /// The checks, in the order they run. The checks that need a tool are last.
 const STEPS: &[Step] = &[
     Step::new("fmt", "cargo fmt --all --check"),
     Step::new("clippy", "cargo clippy --workspace --all-targets --locked -- -D warnings"),
-    Step::new("test", TEST),
+    Step::new("test", TEST).with_account(Account::Ordinary),
+    Step::new("tests of root", ROOT_TESTS).with_account(Account::Root),
     Step::new("oracle", "cargo xtask oracle --short"),
     Step::new("doc", "cargo doc --workspace --no-deps --locked")
         .with_env(&[("RUSTDOCFLAGS", "-D warnings")]),
@@ -42,6 +57,18 @@ struct Step {
     line: &'static str,
     env: &'static [(&'static str, &'static str)],
     tool: Option<Tool>,
+    account: Account,
+}
+
+/// The user as whom a step runs.
+#[derive(Clone, Copy, PartialEq)]
+enum Account {
+    /// The user who runs CI.
+    Own,
+    /// An ordinary user, where CI is root. The user who runs CI otherwise.
+    Ordinary,
+    /// Root. Where CI is not, the step is skipped.
+    Root,
 }
 
 /// A program that does not come with Rust.
@@ -53,7 +80,7 @@ struct Tool {
 
 impl Step {
     const fn new(name: &'static str, line: &'static str) -> Self {
-        Self { name, line, env: &[], tool: None }
+        Self { name, line, env: &[], tool: None, account: Account::Own }
     }
 
     const fn with_env(self, env: &'static [(&'static str, &'static str)]) -> Self {
@@ -62,6 +89,10 @@ impl Step {
 
     const fn with_tool(self, tool: Tool) -> Self {
         Self { tool: Some(tool), ..self }
+    }
+
+    const fn with_account(self, account: Account) -> Self {
+        Self { account, ..self }
     }
 
     /// The command as a person types it, with its environment.
@@ -83,29 +114,59 @@ enum Missing {
 pub(crate) fn run() -> Result<(), Failure> {
     let start = Instant::now();
     let missing = if env::var_os("CI").is_some() { Missing::Fails } else { Missing::Skips };
-    let mut skipped = Vec::new();
+    let (mut skipped, mut not_tested) = (Vec::new(), 0);
     for step in STEPS {
         match step.tool {
             Some(tool) if !command::succeeds(tool.probe)? => {
                 skipped.push(skip(step, tool, missing)?)
             }
-            _ => run_step(step)?,
+            _ if step.account == Account::Root && !ordinary_user::is_root() => {
+                eprintln!("  {}: SKIPPED, this user is not root\n", step.name);
+                skipped.push(step.name)
+            }
+            _ => not_tested += run_step(step)?,
         }
     }
+    check_not_tested(not_tested)?;
     eprintln!("{}", summary(start, &skipped));
     Ok(())
 }
 
-fn run_step(step: &Step) -> Result<(), Failure> {
+/// Runs a step. Returns the number of its tests that tested nothing.
+fn run_step(step: &Step) -> Result<usize, Failure> {
     eprintln!("$ {}", step.typed());
     let start = Instant::now();
-    let result = command::run(step.line, step.env);
+    let result = match step.account {
+        Account::Own => command::run(step.line, step.env).map(|()| 0),
+        Account::Ordinary if ordinary_user::is_root() => run_as_ordinary_user(step),
+        Account::Ordinary | Account::Root => command::run_and_count(step.line, &[], MARK),
+    };
     eprintln!("  {}: {}\n", step.name, seconds(start));
     result.map_err(|failure| {
         failure
             .context(format!("step `{}` failed", step.name))
             .with_hint(format!("run it alone: {}", step.typed()))
     })
+}
+
+fn run_as_ordinary_user(step: &Step) -> Result<usize, Failure> {
+    if !ordinary_user::may_enter_checkout()? {
+        eprintln!("  as root: no other user may enter the folder of the checkout");
+        return command::run_and_count(step.line, &[], MARK);
+    }
+    let user = OrdinaryUser::create()?;
+    eprintln!("  as user {}", ordinary_user::ID);
+    let not_tested = command::run_and_count(step.line, &[user.runner()?], MARK)?;
+    user.check_empty()?;
+    Ok(not_tested)
+}
+
+fn check_not_tested(count: usize) -> Result<(), Failure> {
+    if count <= NOT_TESTED {
+        return Ok(());
+    }
+    let message = format!("{count} tests say `{MARK}`, and {NOT_TESTED} may");
+    Err(Failure::new(message).with_hint("install what the lines name, or let fewer tests need it"))
 }
 
 fn skip(step: &Step, tool: Tool, missing: Missing) -> Result<&'static str, Failure> {

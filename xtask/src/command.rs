@@ -2,6 +2,7 @@
 
 use std::{
     env,
+    io::{self, BufRead, BufReader, Write},
     path::{Path, PathBuf},
     process::{Command, ExitStatus, Stdio},
 };
@@ -29,6 +30,34 @@ pub(crate) fn run(line: &str, env: &[(&str, &str)]) -> Result<(), Failure> {
         .status()
         .map_err(|error| not_started(line).with_cause(error))?;
     succeeded(line, status)
+}
+
+/// Runs `line` to its end like [`run`], and counts the lines of its standard error that begin with `mark`.
+pub(crate) fn run_and_count(
+    line: &str,
+    env: &[(String, String)],
+    mark: &str,
+) -> Result<usize, Failure> {
+    let envs = env.iter().map(|(name, value)| (name, value));
+    let mut child = command(line)?
+        .envs(envs)
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| not_started(line).with_cause(error))?;
+    let said = child.stderr.take().expect("standard error is a pipe");
+    let count = pass_on_and_count(said, mark).map_err(|error| lost(line).with_cause(error))?;
+    let status = child.wait().map_err(|error| lost(line).with_cause(error))?;
+    succeeded(line, status).map(|()| count)
+}
+
+fn pass_on_and_count(from: impl io::Read, mark: &str) -> io::Result<usize> {
+    let (mut from, mut line, mut count) = (BufReader::new(from), Vec::new(), 0);
+    while from.read_until(b'\n', &mut line)? > 0 {
+        count += usize::from(line.starts_with(mark.as_bytes()));
+        io::stderr().write_all(&line)?;
+        line.clear();
+    }
+    Ok(count)
 }
 
 /// Runs `line` to its end and returns its standard output.
@@ -59,6 +88,10 @@ fn command(line: &str) -> Result<Command, Failure> {
 
 fn not_started(line: &str) -> Failure {
     Failure::new(format!("`{line}` could not be started"))
+}
+
+fn lost(line: &str) -> Failure {
+    Failure::new(format!("what `{line}` says could not be read"))
 }
 
 fn succeeded(line: &str, status: ExitStatus) -> Result<(), Failure> {

@@ -15,6 +15,7 @@ mod files;
 mod headline;
 mod names;
 mod oracle;
+mod ordinary_user;
 mod paths;
 mod region;
 mod rooms;
@@ -46,6 +47,10 @@ Tasks:
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    if let ["as-user", folder, program, args @ ..] = args.as_slice() {
+        eprintln!("{}", ordinary_user::become_user(folder, program, args));
+        return ExitCode::FAILURE;
+    }
     let Some(task) = parse(&args) else {
         eprintln!("{}\n\n{USAGE}", complaint(&args));
         return ExitCode::from(2);

@@ -834,6 +834,8 @@ fn published() -> PathBuf {
         }
         let mut npm = Command::new("npm");
         npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(&to);
+        // Not in the home folder: tests leave nothing there.
+        npm.arg("--cache").arg(to.join("cache"));
         let done = npm.output().expect("npm is there");
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         fs::write(&installed, wanted).unwrap();
