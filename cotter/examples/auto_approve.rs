@@ -51,7 +51,7 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
     let agent = Agent::builder(model)
         .tool(fetch_tool())
         .answer(PermissionAsk, answer_by_host)
-        .on(ToolPre, named("as-root", as_root))
+        .gate(ToolPre, named("as-root", as_root))
         .ui(person.clone())
         .build()?;
     agent.process_request("Read about it.").await?;

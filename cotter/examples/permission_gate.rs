@@ -38,7 +38,7 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
     let person = ScriptedUi::new([PersonAnswer::Yes]);
     let agent = Agent::builder(model)
         .tool(git())
-        .on(ToolPre, named("check-push", check_push).tools(["git"]))
+        .gate(ToolPre, named("check-push", check_push).tools(["git"]))
         .ui(person.clone())
         .build()?;
     agent.process_request("Push my work.").await?;

@@ -78,7 +78,7 @@ use crate::{
 ///     .tool(List::default())
 ///     .build()?;
 /// agent.tool(Read::default())?;
-/// let gate = agent.on(ToolPre, |_: &ToolPreEvent| Verdict::block("not now"))?;
+/// let gate = agent.gate(ToolPre, |_: &ToolPreEvent| Verdict::block("not now"))?;
 /// assert!(agent.set_enabled(gate, false));
 /// assert_eq!(agent.process_request("Hello?").await?.text(), "Hello.");
 /// # Ok(())

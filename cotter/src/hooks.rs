@@ -34,7 +34,7 @@
 //!     Ok(if is_listed { Verdict::Pass } else { Verdict::block("it is not on the list") })
 //! }
 //!
-//! let agent = Agent::builder(ScriptedModel::new([])).on(ToolPre, at_once).on(ToolPre, later).build()?;
+//! let agent = Agent::builder(ScriptedModel::new([])).gate(ToolPre, at_once).gate(ToolPre, later).build()?;
 //! let checked = agent.run_pre("bash", json!({"command": "ls"})).await;
 //! assert_eq!((checked.verdict, checked.by.as_deref()), ("block", Some("later")));
 //! # Ok(())
@@ -129,7 +129,7 @@
 //! # use cotter_test::ScriptedModel;
 //!
 //! fn careful(unit: &mut Registry) {
-//!     unit.on(ToolPre, |_: &ToolPreEvent| Verdict::Pass).mode(Mode::Plan);
+//!     unit.gate(ToolPre, |_: &ToolPreEvent| Verdict::Pass).mode(Mode::Plan);
 //! }
 //! # let agent = Agent::builder(ScriptedModel::new([])).build()?;
 //! let owner = Owner::new(Origin::Project, "careful");

@@ -36,7 +36,7 @@
 //!
 //! let agent = Agent::builder(model)
 //!     .tool(tide.with_facts(Facts::zone(Zone::Safe)))
-//!     .on(ToolPre, known_ports)
+//!     .gate(ToolPre, known_ports)
 //!     .build()?;
 //! let reply = agent.process_request("When is high water at Oban?").await?;
 //! assert_eq!(reply.text(), "High water is at noon.");
@@ -65,7 +65,7 @@
 //! ```
 //!
 //! The names with dots are [points](hooks::points). A handler at a point has one of four powers
-//! ([`Power`]): [observe](Registry::observe), [gate](Registry::on), [transform](Registry::transform) or
+//! ([`Power`]): [observe](Registry::observe), [gate](Registry::gate), [transform](Registry::transform) or
 //! [answer](Registry::answer). Other extensions are called by name: directive hooks, skills, subagents,
 //! commands. All extensions are registered in one [`Registry`], on the builder or at any time on the
 //! [`Agent`]. A run uses new registrations from its next step on.
@@ -111,7 +111,7 @@
 //!     _ => Verdict::Pass,
 //! };
 //! let agent = Agent::builder(ScriptedModel::new([]))
-//!     .on(ToolPre, named("careful", careful).tools(["bash"]))
+//!     .gate(ToolPre, named("careful", careful).tools(["bash"]))
 //!     .build()?;
 //! assert_eq!(agent.run_pre("bash", json!({"command": "rm -r ."})).await.verdict, "block");
 //! # Ok(())
@@ -502,7 +502,7 @@
 //! let model = ScriptedModel::new([Step::call("list", json!({})), Step::text("I may not look.")]);
 //! let agent = Agent::builder(model)
 //!     .tool(List::default())
-//!     .on(ToolPre, named("no-looking", |_: &ToolPreEvent| Verdict::block("it is private")))
+//!     .gate(ToolPre, named("no-looking", |_: &ToolPreEvent| Verdict::block("it is private")))
 //!     .build()?;
 //! agent.process_request("What is here?").await?;
 //! assert_eq!(

@@ -68,7 +68,7 @@ impl Registry {
     }
 
     /// Registers a gate. It is asked after the transforms, on their result; its failure blocks.
-    pub fn on<P: TakesGates, M>(
+    pub fn gate<P: TakesGates, M>(
         &mut self,
         _: P,
         handler: impl IntoHandler<P, P::Verdict, M>,

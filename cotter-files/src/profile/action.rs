@@ -81,8 +81,8 @@ impl Action {
         let gate = named(self.name.clone(), move |_: &ToolPreEvent| Verdict::ask(reason.as_str()));
         let gate = gate.pure().description("Asks a person before the tool runs.");
         match &self.tools {
-            Some(tools) => unit.on(ToolPre, gate.tools(tools)),
-            None => unit.on(ToolPre, gate),
+            Some(tools) => unit.gate(ToolPre, gate.tools(tools)),
+            None => unit.gate(ToolPre, gate),
         };
     }
 }

@@ -100,7 +100,7 @@ fn agent(steps: impl IntoIterator<Item = Step>) -> (Agent, RecordingModel<Script
     });
     let agent = Agent::builder(model.clone())
         .tool(write.with_facts(Facts::zone(Zone::Safe)))
-        .on(ToolPre, named("pre-write", |_: &ToolPreEvent| Verdict::Pass))
+        .gate(ToolPre, named("pre-write", |_: &ToolPreEvent| Verdict::Pass))
         .define_skill(Skill::new("docker-deploy", |_| async { Ok("ours".into()) }))
         .define_command(Command::new("own", |_: CommandCx| async { CommandResult::Nothing }))
         .rule(Rule::parse(RuleKind::Deny, "read(./.env)").unwrap())

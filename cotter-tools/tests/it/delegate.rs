@@ -194,14 +194,14 @@ fn gated() -> Agent {
         .define_mention(Subagent::agent(AgentConfig::new("a")))
         .define_mention(Subagent::agent(AgentConfig::new("b")))
         .tool(probe(Zone::Workspace))
-        .on(
+        .gate(
             ToolPre,
             named("no-write", |call: &ToolPreEvent| match &*call.tool_name {
                 "write" => Verdict::block("not today"),
                 _ => Verdict::Pass,
             }),
         )
-        .on(
+        .gate(
             SubagentStart,
             named("no-b", |started: &SubagentStartEvent| match &*started.name {
                 "b" => Admission::Block("b sleeps".into()),

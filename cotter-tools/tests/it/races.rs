@@ -86,7 +86,7 @@ async fn s16_folder_replaced_by_a_link_after_the_decision_is_not_followed() {
     let agent = project
         .agent(steps)
         .extend(tools)
-        .on(
+        .gate(
             ToolPre,
             named("swap", move |_: &ToolPreEvent| {
                 swap(&there);

@@ -17,9 +17,9 @@ fn agent_with(count: usize, is_async: bool, tools: &str) -> Agent {
         let name = format!("gate-{n}");
         builder = if is_async {
             let gate = |call: At<ToolPre>| async move { decide(&call) };
-            builder.on(ToolPre, named(name, gate).tools([tools]))
+            builder.gate(ToolPre, named(name, gate).tools([tools]))
         } else {
-            builder.on(ToolPre, named(name, |call: &ToolPreEvent| decide(call)).tools([tools]))
+            builder.gate(ToolPre, named(name, |call: &ToolPreEvent| decide(call)).tools([tools]))
         };
     }
     builder.build().expect("the agent builds")
@@ -78,7 +78,7 @@ fn measure_waiting(table: &mut Table) {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
             Verdict::Pass
         };
-        builder = builder.on(ToolPre, named(format!("slow-{n}"), gate));
+        builder = builder.gate(ToolPre, named(format!("slow-{n}"), gate));
     }
     let agent = builder.build().expect("the agent builds");
     let runtime = runtime();

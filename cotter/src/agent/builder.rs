@@ -167,12 +167,12 @@ impl AgentBuilder {
     }
 
     /// Registers a gate.
-    pub fn on<P: TakesGates, M>(
+    pub fn gate<P: TakesGates, M>(
         mut self,
         point: P,
         handler: impl IntoHandler<P, P::Verdict, M>,
     ) -> Self {
-        self.unit.on(point, handler);
+        self.unit.gate(point, handler);
         self
     }
 

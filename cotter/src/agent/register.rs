@@ -81,12 +81,12 @@ impl Agent {
     }
 
     /// Registers a gate.
-    pub fn on<P: TakesGates, M>(
+    pub fn gate<P: TakesGates, M>(
         &self,
         point: P,
         handler: impl IntoHandler<P, P::Verdict, M>,
     ) -> Result<HandlerId, RegisterError> {
-        self.register_one(|unit| _ = unit.on(point, handler))
+        self.register_one(|unit| _ = unit.gate(point, handler))
     }
 
     /// Registers an observer.

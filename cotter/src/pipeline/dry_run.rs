@@ -18,7 +18,7 @@
 //!     _ => Verdict::Pass,
 //! };
 //! let guard = named("guard", guard).tools(["write"]);
-//! let agent = Agent::builder(ScriptedModel::new([])).on(ToolPre, guard).build()?;
+//! let agent = Agent::builder(ScriptedModel::new([])).gate(ToolPre, guard).build()?;
 //!
 //! let write = DryRun::at(PointId::ToolPre).with_call("write", json!({"path": "prod.env"}));
 //! let tried = agent.try_hooks(write).await;

@@ -150,7 +150,7 @@ async fn l6_abort_during_a_gate_does_not_run_the_call() {
     }
     let step = Step::call("echo", json!({}));
     check(
-        Agent::builder(script(step)).tool(echo()).on(ToolPre, slow),
+        Agent::builder(script(step)).tool(echo()).gate(ToolPre, slow),
         expect![[r#"
         r1 starts
         r1 ends: aborted
@@ -206,7 +206,7 @@ async fn l6_abort_during_a_prompt_gate_does_not_store_the_prompt() {
     }
     let model = ScriptedModel::new([Step::text("as if nothing had been")]);
     check(
-        Agent::builder(model).on(UserPromptSubmit, slow),
+        Agent::builder(model).gate(UserPromptSubmit, slow),
         expect![[r#"
         r1 starts
         r1 ends: aborted
@@ -225,7 +225,7 @@ async fn l6_abort_during_a_turn_end_gate_ends_the_run() {
         TurnEndVerdict::Stop
     }
     check(
-        Agent::builder(script(Step::text("done"))).on(points::TurnEnd, slow),
+        Agent::builder(script(Step::text("done"))).gate(points::TurnEnd, slow),
         expect![[r#"
         r1 starts
         r1 ends: aborted
@@ -260,7 +260,7 @@ async fn l6_run_aborted_before_it_starts_has_a_start_and_an_end() {
         Admission::Pass
     };
     let model = ScriptedModel::new([Step::text("unheard")]);
-    let agent = watched(Agent::builder(model.clone()).on(UserPromptSubmit, seen), &diary);
+    let agent = watched(Agent::builder(model.clone()).gate(UserPromptSubmit, seen), &diary);
     let session = fresh(&agent).await;
     let run = session.prompt("go");
     run.abort();

@@ -111,7 +111,7 @@ async fn s2_gate_registered_while_the_ledger_row_is_synced_blocks() {
             && let Some(agent) = late.lock().unwrap().take()
         {
             agent
-                .on(ToolPre, named("late", |_: &ToolPreEvent| Verdict::block("too late")))
+                .gate(ToolPre, named("late", |_: &ToolPreEvent| Verdict::block("too late")))
                 .unwrap();
         }
     });
@@ -398,7 +398,7 @@ async fn mode_auto_refuses_calls_that_a_gate_asks_about() {
         Agent::builder(ScriptedModel::new([Step::call("look", json!({})), Step::text("done")]))
             .ui(ui.clone())
             .mode(Mode::Auto)
-            .on(ToolPre, named("wary", |_: &ToolPreEvent| Verdict::ask("sure?")))
+            .gate(ToolPre, named("wary", |_: &ToolPreEvent| Verdict::ask("sure?")))
             .tool(probe("look", Zone::Safe, &diary))
             .build()
             .unwrap();
@@ -442,7 +442,7 @@ async fn gate_limit_of_duration_max_is_accepted() {
     };
     let agent =
         Agent::builder(ScriptedModel::new([Step::call("look", json!({})), Step::text("done")]))
-            .on(ToolPre, named("slow", slow).limit(Duration::MAX))
+            .gate(ToolPre, named("slow", slow).limit(Duration::MAX))
             .tool(probe("look", Zone::Safe, &diary))
             .build()
             .unwrap();
@@ -463,7 +463,7 @@ async fn l7_pass_after_the_limit_does_not_count() {
     };
     let agent =
         Agent::builder(ScriptedModel::new([Step::call("look", json!({})), Step::text("done")]))
-            .on(ToolPre, named("late", late).limit(Duration::from_millis(50)))
+            .gate(ToolPre, named("late", late).limit(Duration::from_millis(50)))
             .tool(probe("look", Zone::Safe, &diary))
             .build()
             .unwrap();
@@ -479,7 +479,7 @@ async fn s2_answer_of_a_removed_hook_does_not_count() {
     let revoke = slot.clone();
     let agent =
         Agent::builder(ScriptedModel::new([Step::call("risky", json!({})), Step::text("done")]))
-            .on(
+            .gate(
                 ToolPre,
                 named("revoker", move |_: &ToolPreEvent| {
                     if let Some((agent, id)) = revoke.lock().unwrap().take() {
@@ -523,12 +523,14 @@ async fn s4_answer_does_not_count_for_a_second_hook_of_the_same_name() {
     let ui = Meanwhile(Mutex::new(Some(Box::new(move || {
         let agent = late.lock().unwrap().take().unwrap();
         let more = named("guard", |_: &ToolPreEvent| Verdict::ask("this deletes everything"));
-        agent.extend(Owner::new(Origin::Project, "p"), |unit| _ = unit.on(ToolPre, more)).unwrap();
+        agent
+            .extend(Owner::new(Origin::Project, "p"), |unit| _ = unit.gate(ToolPre, more))
+            .unwrap();
     }))));
     let agent =
         Agent::builder(ScriptedModel::new([Step::call("look", json!({})), Step::text("done")]))
             .ui(ui)
-            .on(ToolPre, named("guard", |_: &ToolPreEvent| Verdict::ask("a formality")))
+            .gate(ToolPre, named("guard", |_: &ToolPreEvent| Verdict::ask("a formality")))
             .tool(probe("look", Zone::Safe, &diary))
             .build()
             .unwrap();
@@ -602,7 +604,7 @@ async fn invalid_tool_glob_is_refused() {
     let gate = named("guard", |_: &ToolPreEvent| Verdict::block("no")).tools(["wri[te"]);
     let error = |built: Result<Agent, _>| built.err().map(|error: RegisterError| error.to_string());
     assert_eq!(
-        error(builder().on(ToolPre, gate).build()).as_deref(),
+        error(builder().gate(ToolPre, gate).build()).as_deref(),
         Some("hook `guard`: error parsing glob 'wri[te': unclosed character class; missing ']'")
     );
     assert_eq!(

@@ -209,7 +209,7 @@ impl Hook for Late {
             && self.armed.swap(false, Ordering::SeqCst)
             && let Some(agent) = agent
         {
-            agent.on(ToolPre, named("late", |_: &ToolPreEvent| Verdict::block("no"))).unwrap();
+            agent.gate(ToolPre, named("late", |_: &ToolPreEvent| Verdict::block("no"))).unwrap();
         }
         (vec![], None)
     }
@@ -718,7 +718,7 @@ async fn s3_replaced_running_tool_is_subject_to_gates_of_the_new_owner() {
         agent
             .extend(new_owner.clone(), |unit| {
                 unit.tool(named_alike)
-                    .on(ToolPre, named("ours", |_: &ToolPreEvent| Verdict::block("no")));
+                    .gate(ToolPre, named("ours", |_: &ToolPreEvent| Verdict::block("no")));
             })
             .unwrap();
         async move { permit.cx().controls().run_tool("write", json!({})).await }

@@ -171,7 +171,7 @@ async fn g19_compact_command_passes_its_text_to_the_summary_model() {
 async fn g19_a_compaction_that_is_refused_or_fails_is_an_error() {
     let refuse = |_: &CompactPreEvent| cotter::hooks::points::Admission::Block("not now".into());
     check(
-        builder([Step::text("hello")]).on(CompactPre, cotter::named("careful", refuse)),
+        builder([Step::text("hello")]).gate(CompactPre, cotter::named("careful", refuse)),
         &["hi", "/compact"],
         expect![[r#"
             > hi

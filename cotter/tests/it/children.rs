@@ -106,7 +106,7 @@ async fn check_refused(
 #[tokio::test]
 async fn g16_a_subagents_call_is_refused_by_the_parents_gate() {
     let gate = |builder: AgentBuilder| {
-        builder.on(
+        builder.gate(
             ToolPre,
             named("no-write", |call: &ToolPreEvent| match &*call.tool_name {
                 "write" => Verdict::block("not today"),
@@ -376,7 +376,7 @@ async fn l1_subagent_start_may_refuse_and_subagent_end_always_fires() {
             assert!(cx.prompt != "burst", "boo");
             Ok(format!("did {}", cx.prompt).into())
         }))
-        .on(
+        .gate(
             SubagentStart,
             named("doorman", |event: &SubagentStartEvent| match &*event.prompt {
                 "no" => points::Admission::Block("not now".into()),
@@ -486,7 +486,7 @@ async fn g17_tool_pre_hook_is_not_asked_about_its_own_call() {
     let script = [Step::call("look", json!({})), Step::text("done")];
     let agent = Agent::builder(ScriptedModel::new(script))
         .tool(probe("look", Zone::Safe, &diary))
-        .on(ToolPre, named("gate", gate))
+        .gate(ToolPre, named("gate", gate))
         .build()
         .unwrap();
     let session = fresh(&agent).await;

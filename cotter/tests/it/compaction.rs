@@ -406,9 +406,10 @@ async fn g19_l21_overflowing_request_is_compacted_and_retried_once() {
 async fn p12_g19_compact_pre_gate_may_refuse() {
     let model = windowed(100, [text("one", 90), text("two", 90)]);
     let no = |_: &CompactPreEvent| Admission::Block("not today".into());
-    let agent = with_compacting(Agent::builder(model.clone()).on(CompactPre, named("keeper", no)))
-        .build()
-        .unwrap();
+    let agent =
+        with_compacting(Agent::builder(model.clone()).gate(CompactPre, named("keeper", no)))
+            .build()
+            .unwrap();
     check(&agent, &model, &["a", "b", "/squeeze", "/compact c"], expect![[r#"
         a -> end_turn "one"
         b -> end_turn "two"

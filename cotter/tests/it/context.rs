@@ -413,7 +413,7 @@ async fn p12_l1_compact_pre_may_give_the_summary() {
 #[tokio::test]
 async fn p12_l1_compact_pre_may_refuse() {
     let gate = |_: &CompactPreEvent| Admission::Block("not while we count".into());
-    check_compaction(|builder| builder.on(CompactPre, named("counter", gate)), expect![[r#"
+    check_compaction(|builder| builder.gate(CompactPre, named("counter", gate)), expect![[r#"
         error: command: command "/compact" failed: hook "counter" refused the compaction: not while we count after 2 requests
         user: one
         assistant: answer 1
@@ -545,7 +545,7 @@ async fn l1_user_prompt_submit_rewrites_refuses_and_observes() {
                 }
             }),
         )
-        .on(
+        .gate(
             UserPromptSubmit,
             named("guard", |event: &UserPromptSubmitEvent| match event.prompt.contains("NO") {
                 true => Admission::Block("not that".into()),
@@ -588,7 +588,7 @@ async fn l1_turn_end_gate_continues_the_run_at_most_eight_times() {
     let model = answering_model(30);
     let more =
         |event: &TurnEndEvent| TurnEndVerdict::GoOn(format!("{} so far", event.continued_in_row));
-    let agent = Agent::builder(model.clone()).on(TurnEnd, named("more", more)).build().unwrap();
+    let agent = Agent::builder(model.clone()).gate(TurnEnd, named("more", more)).build().unwrap();
     let session = fresh(&agent).await;
     let reply = session.prompt("go").await.unwrap();
     assert_eq!((reply.reason.as_str(), reply.steps), ("end_turn", 9));

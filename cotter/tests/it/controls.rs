@@ -467,7 +467,7 @@ async fn g17_b1_controls_run_a_tool_through_the_pipeline() {
     // The gate has another owner than the hook, because a hook's own gates are not asked about its calls.
     agent
         .extend(cotter::Owner::new(cotter::Origin::User, "rules"), |unit| {
-            _ = unit.on(ToolPre, named("picky", gate))
+            _ = unit.gate(ToolPre, named("picky", gate))
         })
         .unwrap();
     agent

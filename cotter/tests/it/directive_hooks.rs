@@ -922,13 +922,14 @@ async fn g6_p4_entry_added_by_another_task_survives_a_failed_prompt() {
 /// A refused prompt leaves nothing in the session either.
 #[tokio::test]
 async fn g6_refused_prompt_stores_nothing() {
-    let builder = Agent::builder(model()).on(UserPromptSubmit, |prompt: &UserPromptSubmitEvent| {
-        if prompt.prompt.contains("SECRET") {
-            Admission::Block("no secrets".into())
-        } else {
-            Admission::Pass
-        }
-    });
+    let builder =
+        Agent::builder(model()).gate(UserPromptSubmit, |prompt: &UserPromptSubmitEvent| {
+            if prompt.prompt.contains("SECRET") {
+                Admission::Block("no secrets".into())
+            } else {
+                Admission::Pass
+            }
+        });
     let agent = misbehaving("fails", &Arc::default(), builder);
     let session = fresh(&agent).await;
     let reply = session.prompt("/add /upper /good secret").await;

@@ -73,7 +73,7 @@ async fn judge(gates: &[Gate]) -> (Outcome, Vec<String>, u128) {
                     called.add(own.name.clone());
                     own.verdict()
                 };
-                builder.on(ToolPre, named(gate.name.as_str(), plain))
+                builder.gate(ToolPre, named(gate.name.as_str(), plain))
             }
             When::InTheFirstPoll | When::After(_) => {
                 let later = move |_: At<ToolPre>| {
@@ -86,7 +86,7 @@ async fn judge(gates: &[Gate]) -> (Outcome, Vec<String>, u128) {
                         own.verdict()
                     }
                 };
-                builder.on(ToolPre, named(gate.name.as_str(), later))
+                builder.gate(ToolPre, named(gate.name.as_str(), later))
             }
         };
     }

@@ -91,7 +91,7 @@ async fn check(register: impl Fn(AgentBuilder, Ill) -> AgentBuilder, expected: E
 async fn l1_failed_gate_at_user_prompt_submit_refuses_the_prompt() {
     let gate = |builder: AgentBuilder, ill| {
         builder
-            .on(points::UserPromptSubmit, named("sick", failing_handler(ill, || Admission::Pass)))
+            .gate(points::UserPromptSubmit, named("sick", failing_handler(ill, || Admission::Pass)))
     };
     check(gate, expect![[r##"
         # Errs: blocked: blocked: hook "sick" refused the prompt: out of order, 0 ran
@@ -106,7 +106,7 @@ async fn l1_failed_gate_at_user_prompt_submit_refuses_the_prompt() {
 #[tokio::test(start_paused = true)]
 async fn l2_failed_gate_at_tool_pre_blocks_the_call() {
     let gate = |builder: AgentBuilder, ill| {
-        builder.on(ToolPre, named("sick", failing_handler(ill, || Verdict::Pass)))
+        builder.gate(ToolPre, named("sick", failing_handler(ill, || Verdict::Pass)))
     };
     check(gate, expect![[r##"
         # Errs: end_turn, 0 ran
@@ -139,7 +139,7 @@ async fn l2_failed_gate_at_tool_pre_blocks_the_call() {
 #[tokio::test(start_paused = true)]
 async fn failed_gate_at_permission_ask_refuses_the_call() {
     let gate = |builder: AgentBuilder, ill| {
-        builder.on(points::PermissionAsk, named("sick", failing_handler(ill, || Admission::Pass)))
+        builder.gate(points::PermissionAsk, named("sick", failing_handler(ill, || Admission::Pass)))
     };
     check(gate, expect![[r#"
         # Errs: end_turn, 0 ran
@@ -173,7 +173,7 @@ async fn failed_gate_at_permission_ask_refuses_the_call() {
 async fn failed_gate_at_turn_end_lets_the_model_stop() {
     let gate = |builder: AgentBuilder, ill| {
         let late = || TurnEndVerdict::GoOn("you are not done".into());
-        builder.on(points::TurnEnd, named("sick", failing_handler(ill, late)))
+        builder.gate(points::TurnEnd, named("sick", failing_handler(ill, late)))
     };
     check(
         gate,
@@ -362,8 +362,8 @@ async fn l10_a_plain_gate_that_errs_or_panics_blocks() {
     let agent = Agent::builder(ScriptedModel::new([calls, Step::text("done")]))
         .tool(probe("a", Zone::Safe, &diary))
         .tool(probe("b", Zone::Safe, &diary))
-        .on(ToolPre, named("errs", errs).tools(["a"]))
-        .on(ToolPre, named("panics", panics).tools(["b"]))
+        .gate(ToolPre, named("errs", errs).tools(["a"]))
+        .gate(ToolPre, named("panics", panics).tools(["b"]))
         .build()
         .unwrap();
     let session = fresh(&agent).await;
@@ -396,8 +396,8 @@ async fn l10_gate_after_a_cancel_is_not_called() {
     };
     let agent = Agent::builder(ScriptedModel::new([Step::call("a", json!({}))]))
         .tool(probe("a", Zone::Safe, &diary))
-        .on(ToolPre, named("first", first))
-        .on(ToolPre, named("second", second))
+        .gate(ToolPre, named("first", first))
+        .gate(ToolPre, named("second", second))
         .build()
         .unwrap();
     let session = fresh(&agent).await;
@@ -443,7 +443,7 @@ async fn time_limit_of_a_gate_pauses_while_it_waits_for_a_person() {
         .ui(Thinker)
         .tool(probe("a", Zone::Safe, &diary))
         .tool(probe("b", Zone::Safe, &diary))
-        .on(ToolPre, asks)
+        .gate(ToolPre, asks)
         .build()
         .unwrap();
     let session = fresh(&agent).await;

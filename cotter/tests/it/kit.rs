@@ -84,7 +84,7 @@ where
                 }
             }))
             .define_command(Command::new("cmd", move |cx: CommandCx| e("command", cx.controls)))
-            .on(
+            .gate(
                 ToolPre,
                 named("gate", move |at: At<ToolPre>| {
                     let done = f("point", at.cx().controls());

@@ -190,16 +190,16 @@ async fn b1_every_hook_named_in_a_ledger_row_is_in_the_hook_table() {
         Agent::builder(ScriptedModel::new([Step::call("risky", json!({})), Step::text("done")]))
             .ui(ScriptedUi::new([PersonAnswer::Yes]))
             .tool(probe("risky", Zone::External, &diary))
-            .on(ToolPre, named("first", |_: &ToolPreEvent| Verdict::ask("sure?")))
+            .gate(ToolPre, named("first", |_: &ToolPreEvent| Verdict::ask("sure?")))
             .build()
             .unwrap();
     // Registered while the person is asked: this gate is asked when the gates run again.
     let late = agent.clone();
     agent
-        .on(
+        .gate(
             cotter::hooks::points::PermissionAsk,
             named("meanwhile", move |_: &cotter::hooks::ui::Question| {
-                late.on(ToolPre, named("late", |_: &ToolPreEvent| Verdict::Pass)).unwrap();
+                late.gate(ToolPre, named("late", |_: &ToolPreEvent| Verdict::Pass)).unwrap();
                 cotter::hooks::points::Admission::Pass
             }),
         )

@@ -288,7 +288,7 @@ async fn turn_end_gate_continues_the_model_at_most_eight_times() {
         }
     };
     let script = (1..=20).map(|n| Step::text(format!("reply {n}")));
-    let builder = Agent::builder(ScriptedModel::new(script)).on(TurnEnd, named("pushy", pushy));
+    let builder = Agent::builder(ScriptedModel::new(script)).gate(TurnEnd, named("pushy", pushy));
     check(
         builder,
         expect![[r#"

@@ -57,7 +57,7 @@ fn no_a(call: &ToolPreEvent) -> Verdict {
 #[tokio::test]
 async fn refusal_reason_of_a_gate_reaches_the_model() {
     let script = ScriptedModel::new([Step::call("echo", json!({"text":"a"})), Step::text("done")]);
-    let agent = Agent::builder(script).tool(echo()).on(ToolPre, no_a).build().unwrap();
+    let agent = Agent::builder(script).tool(echo()).gate(ToolPre, no_a).build().unwrap();
     check(agent, &["go"], expect![[r#"
         user: go
         call c1.1: echo {"text":"a"}
@@ -100,7 +100,7 @@ async fn note_of_a_gate_that_is_asked_twice_is_sent_once() {
         Verdict::Pass
     };
     let script = ScriptedModel::new([Step::call("push", json!({})), Step::text("done")]);
-    let agent = Agent::builder(script).tool(push).on(ToolPre, named("friday", warns));
+    let agent = Agent::builder(script).tool(push).gate(ToolPre, named("friday", warns));
     check(
         agent.ui(ScriptedUi::new([PersonAnswer::Yes])).build().unwrap(),
         &["go"],

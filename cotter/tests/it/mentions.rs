@@ -436,7 +436,7 @@ async fn g16_l20_subagent_has_start_and_end_points_and_events() {
         .and_call("invoke_subagent", call("fail", "ls"));
     let agent = with_subagents(
         Agent::builder(model([step, Step::text("ok")]))
-            .on(SubagentStart, named("careful", gate))
+            .gate(SubagentStart, named("careful", gate))
             .observe(SubagentEnd, ended),
     );
     let session = fresh(&agent).await;

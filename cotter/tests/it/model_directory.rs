@@ -275,7 +275,7 @@ async fn p8_child_sees_the_model_directory_of_its_parent() {
     let agent = Agent::builder(ScriptedModel::new(script))
         .models(lab.clone())
         .tool(probe("write", Zone::Safe, &Diary::default()))
-        .on(ToolPre, named("gate", gate).tools(["write"]))
+        .gate(ToolPre, named("gate", gate).tools(["write"]))
         .define_mention(Subagent::agent(sub("thinker", "lab/wise")))
         .define_mention(Subagent::agent(sub("ghost", "lab/none")))
         .define_mention(Subagent::agent(sub("own", "test/scripted")))

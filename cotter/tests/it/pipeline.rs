@@ -148,7 +148,7 @@ async fn c2_rewrites_chain_and_gates_see_the_final_input() {
     };
     let builder = agent()
         .tool(add())
-        .on(ToolPre, named("seen", seen))
+        .gate(ToolPre, named("seen", seen))
         .transform(ToolPre, named("more a", plus("a")))
         .transform(ToolPre, named("more b", plus("b")))
         .observe(ToolPost, named("ran", ran));
@@ -189,7 +189,7 @@ async fn l11_rewrite_with_invalid_input_is_refused() {
             Verdict::Pass
         }
     };
-    let builder = agent().tool(add()).transform(ToolPre, named("spoil", spoil)).on(ToolPre, gate);
+    let builder = agent().tool(add()).transform(ToolPre, named("spoil", spoil)).gate(ToolPre, gate);
     check(builder, Step::call("add", json!({"a": 1, "b": 2})), expect![[r#"
         user: go
         call c1.1: add {"a":1,"b":2}
@@ -247,7 +247,7 @@ async fn l11_floor_and_gates_decide_about_a_call_answered_by_a_hook() {
         .tool(probe("asked", Zone::External, &diary))
         .tool(probe("asked_too", Zone::External, &diary))
         .transform(ToolPre, named("cache", cache))
-        .on(ToolPre, named("gate", |_: &ToolPreEvent| Verdict::block("no")).tools(["gated"]))
+        .gate(ToolPre, named("gate", |_: &ToolPreEvent| Verdict::block("no")).tools(["gated"]))
         .rule(Rule::parse(RuleKind::Deny, "denied").unwrap());
     let calls = Step::call("free", json!({}))
         .and_call("gated", json!({}))

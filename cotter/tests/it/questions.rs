@@ -54,7 +54,7 @@ async fn s4_one_question_lists_every_call_and_every_asker() {
     };
     let register = |builder: AgentBuilder| {
         builder
-            .on(ToolPre, named("cautious", cautious))
+            .gate(ToolPre, named("cautious", cautious))
             .rule(Rule::parse(RuleKind::Ask, "risky").unwrap())
     };
     check(
@@ -258,7 +258,7 @@ async fn answer_hook_cannot_answer_a_question_of_a_gate_or_rule() {
     let yes = || named("yes", |_: &Question| PermissionAnswer::Yes);
     let gate = |builder: AgentBuilder| {
         let asks = |_: &ToolPreEvent| Verdict::ask("sure?");
-        builder.answer(PermissionAsk, yes()).on(ToolPre, named("gate", asks))
+        builder.answer(PermissionAsk, yes()).gate(ToolPre, named("gate", asks))
     };
     check(PersonAnswer::No("I was asked".into()), gate, expect![[r#"
         risky {"n":1} <- zone: zone `external` asks at level `standard`; gate: sure?
@@ -293,7 +293,7 @@ async fn answer_hook_cannot_answer_a_question_of_a_gate_or_rule() {
 async fn permission_ask_gate_refuses_before_the_person_is_asked() {
     let quiet = |builder: AgentBuilder| {
         let gate = |_: &Question| Admission::block("no questions at night");
-        builder.on(PermissionAsk, named("quiet", gate))
+        builder.gate(PermissionAsk, named("quiet", gate))
     };
     check(PersonAnswer::Yes, quiet, expect![[r#"
         --
@@ -364,7 +364,7 @@ async fn check_meanwhile(meanwhile: fn(&Agent), expected: Expect) {
 async fn s4_a_gate_registered_during_the_question_blocks() {
     let meanwhile = |agent: &Agent| {
         let gate = named("late", |_: &ToolPreEvent| Verdict::block("not any more"));
-        agent.on(ToolPre, gate).unwrap();
+        agent.gate(ToolPre, gate).unwrap();
     };
     check_meanwhile(meanwhile, expect![[r#"
         asked
@@ -384,7 +384,7 @@ async fn s4_a_gate_registered_during_the_question_blocks() {
 #[tokio::test]
 async fn s4_gate_that_asks_after_the_question_refuses() {
     let meanwhile = |agent: &Agent| {
-        agent.on(ToolPre, named("late", |_: &ToolPreEvent| Verdict::ask("really?"))).unwrap();
+        agent.gate(ToolPre, named("late", |_: &ToolPreEvent| Verdict::ask("really?"))).unwrap();
     };
     check_meanwhile(meanwhile, expect![[r#"
         asked

@@ -70,7 +70,7 @@ async fn check_mid_step(change: fn(&Agent), expected: Expect) {
 async fn s2_gate_registered_during_a_step_blocks_the_remaining_calls() {
     let change = |agent: &Agent| {
         let gate = named("late", |_: &ToolPreEvent| Verdict::block("closed")).tools(["write"]);
-        agent.on(ToolPre, gate).unwrap();
+        agent.gate(ToolPre, gate).unwrap();
     };
     check_mid_step(change, expect![[r#"
         look {}
@@ -183,7 +183,7 @@ fn plain() -> AgentBuilder {
 }
 
 fn gate(unit: &mut Registry) {
-    unit.on(ToolPre, named("gate", |_: &ToolPreEvent| Verdict::block("no")));
+    unit.gate(ToolPre, named("gate", |_: &ToolPreEvent| Verdict::block("no")));
 }
 
 /// S2: within a session no file change loosens anything.
@@ -200,7 +200,7 @@ fn s2_reload_that_removes_or_weakens_a_gate_is_held() {
     );
     let narrower = |unit: &mut Registry| {
         let gate = named("gate", |_: &ToolPreEvent| Verdict::block("no")).tools(["write"]);
-        unit.on(ToolPre, gate);
+        unit.gate(ToolPre, gate);
     };
     check_reload(
         gate,
@@ -348,12 +348,12 @@ async fn s2_tightening_parts_of_a_held_reload_act_at_once() {
     let tools = ["echo", "rm", "push"].map(|name| probe(name, Zone::Safe, &diary));
     let agent = tools.into_iter().fold(plain(), AgentBuilder::tool).build().unwrap();
     let before = |unit: &mut Registry| {
-        unit.on(ToolPre, named("gate", |_: &ToolPreEvent| Verdict::Pass));
+        unit.gate(ToolPre, named("gate", |_: &ToolPreEvent| Verdict::Pass));
         unit.rule(rule(RuleKind::Deny, "rm")).switch_off("project/lint");
     };
     let after = |unit: &mut Registry| {
         unit.rule(rule(RuleKind::Deny, "push")).rule(rule(RuleKind::Allow, "echo"));
-        unit.on(ToolPre, named("second", |_: &ToolPreEvent| Verdict::Pass)).mode(Mode::Plan);
+        unit.gate(ToolPre, named("second", |_: &ToolPreEvent| Verdict::Pass)).mode(Mode::Plan);
     };
     agent.extend(user(), before).unwrap();
     async fn shown(agent: &Agent) -> String {
@@ -594,7 +594,7 @@ fn s2_gate_may_move_between_units() {
     change.load(owner("settings"), |_| {}).load(owner("hooks"), gate);
     assert_eq!(agent.apply(change), Ok(ChangeResult::Applied));
     let narrower = |unit: &mut Registry| {
-        unit.on(ToolPre, named("gate", |_: &ToolPreEvent| Verdict::block("no")).tools(["write"]));
+        unit.gate(ToolPre, named("gate", |_: &ToolPreEvent| Verdict::block("no")).tools(["write"]));
     };
     let mut change = RegistryChange::new();
     change.load(owner("settings"), narrower).load(owner("hooks"), |unit| {
@@ -756,7 +756,7 @@ async fn c1_c3_c4_tool_hooks_are_registered_run_and_removed() {
 async fn l20_r8_events_report_every_hook_that_ran() {
     let agent = plain()
         .tool(echo())
-        .on(ToolPre, named("no", |_: &ToolPreEvent| Verdict::block("not this")))
+        .gate(ToolPre, named("no", |_: &ToolPreEvent| Verdict::block("not this")))
         .observe(ToolPost, named("post", |_: &ToolPostEvent| ()))
         .build()
         .unwrap();

@@ -47,7 +47,7 @@ fn tools(unit: &mut Registry, version: u64) {
     let run = move |permit: cotter::Permit| async move {
         Ok(format!("tool {version} input {}", permit.input()["v"]).into())
     };
-    unit.tool(FnTool::new(tool, run).with_facts(Facts::zone(Zone::Safe))).on(
+    unit.tool(FnTool::new(tool, run).with_facts(Facts::zone(Zone::Safe))).gate(
         ToolPre,
         named("gate", move |call: &ToolPreEvent| match call.tool_input["v"].as_u64() {
             Some(v) if v != version => Verdict::block(format!("half: {v} at {version}")),
@@ -128,7 +128,7 @@ fn churn(agent: &Agent, n: u64) {
     let _ = agent.define_hook("extra", |_| async {});
     let _ = agent.define_skill(Skill::text("extra", "x").expose_to_agent().description("x"));
     let _ = agent.define_command(Command::new("extra", |_| async {}));
-    let gate = agent.on(ToolPre, |_: &ToolPreEvent| Verdict::Pass);
+    let gate = agent.gate(ToolPre, |_: &ToolPreEvent| Verdict::Pass);
     let space = Owner::new(Origin::User, "hooks");
     let _ = agent.reload(space.clone(), true, |unit| _ = unit.hook(Passing(n)));
     agent.undefine_tool("extra");

@@ -77,8 +77,8 @@ async fn c2_dry_run_gates_see_the_rewritten_input_and_its_facts() {
     let other = named("other", |_: &ToolPreEvent| Verdict::Pass).tools(["x*"]);
     let agent = builder()
         .transform(ToolPre, named("moved", moved))
-        .on(ToolPre, named("gate", gate))
-        .on(ToolPre, other)
+        .gate(ToolPre, named("gate", gate))
+        .gate(ToolPre, other)
         .build()
         .unwrap();
     check(
@@ -112,7 +112,7 @@ async fn dry_run_ends_at_a_transform_that_answers() {
     let gate = |_: &ToolPreEvent| Verdict::Pass;
     let agent = builder()
         .transform(ToolPre, named("cached", cached))
-        .on(ToolPre, named("gate", gate))
+        .gate(ToolPre, named("gate", gate))
         .build()
         .unwrap();
     check(
@@ -150,7 +150,7 @@ async fn dry_run_hooks_cannot_run_tools_or_agents() {
         cx.notify("I was busy.");
         Verdict::block(told)
     };
-    let agent = builder().tool(tool).on(ToolPre, named("busy", busy)).build().unwrap();
+    let agent = builder().tool(tool).gate(ToolPre, named("busy", busy)).build().unwrap();
     check(&agent, send("tmp"), expect![[r#"
         block "dry: true; cannot run a tool in a dry run; cannot build a child agent in a dry run" by "busy", {"to":"tmp"}, None
         notice: I was busy.

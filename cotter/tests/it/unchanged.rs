@@ -59,7 +59,7 @@ fn with_everything(model: RecordingModel<ScriptedModel>) -> Agent {
         .define_command(Command::new("pop", |_: CommandCx| async { "never" }))
         .hook(Idle)
         .hook(())
-        .on(UserPromptSubmit, |_: &UserPromptSubmitEvent| Admission::Pass)
+        .gate(UserPromptSubmit, |_: &UserPromptSubmitEvent| Admission::Pass)
         .transform(UserPromptSubmit, |_: &UserPromptSubmitEvent| UserPromptSubmitChange::Keep)
         .transform(Context, |_: &ContextEvent| ContextChange::Keep)
         .transform(ToolPre, |_: &ToolPreEvent| ToolPreChange::Keep)

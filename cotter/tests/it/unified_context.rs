@@ -542,7 +542,7 @@ async fn p8_time_limit_pauses_during_a_question_and_an_abort_ends_it() {
         let script = [Step::call("write", json!({})), Step::text("done")];
         let agent = Agent::builder(ScriptedModel::new(script))
             .tool(probe("write", Zone::Workspace, &diary))
-            .on(ToolPre, named("judge", gate))
+            .gate(ToolPre, named("judge", gate))
             .build()
             .unwrap();
         let session = fresh(&agent).await;
@@ -664,7 +664,7 @@ async fn p8_a_text_sent_as_the_run_ends_reaches_the_model() {
             }
             TurnEndVerdict::Stop
         };
-        let agent = Agent::builder(model.clone()).on(points::TurnEnd, send).build().unwrap();
+        let agent = Agent::builder(model.clone()).gate(points::TurnEnd, send).build().unwrap();
         let session = fresh(&agent).await;
         assert_eq!(ending(&session.prompt("go").await), "end_turn");
         for _ in 0..20 {

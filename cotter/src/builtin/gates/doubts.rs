@@ -17,7 +17,7 @@ pub(crate) fn register(registry: &mut Registry) {
         .description("Asks before a call destroys data that cannot be restored.");
     let unclear = named("not-understood", not_understood)
         .description("Asks if the effects of a call are not known beforehand.");
-    registry.on(ToolPre, destructive).on(ToolPre, unclear);
+    registry.gate(ToolPre, destructive).gate(ToolPre, unclear);
 }
 
 fn destructive_commands(call: &ToolPreEvent, _: &Cx) -> Verdict {

@@ -20,7 +20,7 @@ pub(crate) fn register(registry: &mut Registry) {
         "Blocks calls that touch closed files, such as settings, keys and sessions; asks if a \
          command could reach them through a folder that contains them.",
     );
-    registry.on(ToolPre, gate);
+    registry.gate(ToolPre, gate);
 }
 
 fn own_files(call: &ToolPreEvent, cx: &Cx) -> Verdict {

@@ -18,7 +18,7 @@ use crate::{
 pub(crate) fn register(registry: &mut Registry) {
     let gate = named("project-roots", project_roots)
         .description("Blocks calls that read outside the roots or write outside the project.");
-    registry.on(ToolPre, gate);
+    registry.gate(ToolPre, gate);
 }
 
 /// Blocks a call if one of its paths is outside the roots. The paths in a call's facts are absolute, with

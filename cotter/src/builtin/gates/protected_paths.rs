@@ -18,7 +18,7 @@ pub(crate) fn register(registry: &mut Registry) {
     let gate = named("protected-paths", protected_paths).description(
         "Asks before a file is written that decides what runs later, such as .git/hooks.",
     );
-    registry.on(ToolPre, gate);
+    registry.gate(ToolPre, gate);
 }
 
 /// Protected names, at any depth below a root: folders with all their contents, and files.

@@ -15,7 +15,7 @@ use crate::{
 pub(crate) fn register(registry: &mut Registry) {
     let gate = named("secret-then-network", secret_then_network)
         .description("After a secret was read, asks before anything reaches beyond this machine.");
-    registry.on(ToolPre, gate);
+    registry.gate(ToolPre, gate);
     registry.observe(ToolPre, named("secret-reads", remember_secret));
 }
 

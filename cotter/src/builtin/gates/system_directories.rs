@@ -15,7 +15,7 @@ use crate::{
 pub(crate) fn register(registry: &mut Registry) {
     let gate = named("system-directories", system_directories)
         .description("Blocks calls that write to system directories, such as /etc, /usr and /dev.");
-    registry.on(ToolPre, gate);
+    registry.gate(ToolPre, gate);
 }
 
 fn system_directories(call: &ToolPreEvent, _: &Cx) -> Verdict {

@@ -214,8 +214,8 @@ pub(super) async fn refused_compaction_changes_nothing() {
     let seen = log.clone();
     let (played, stage) = compacted(|agent| {
         agent
-            .on(CompactPre, named("no", |_: &CompactPreEvent| Admission::Block("not now".into())))
-            .on(CompactPre, move |_: &CompactPreEvent| {
+            .gate(CompactPre, named("no", |_: &CompactPreEvent| Admission::Block("not now".into())))
+            .gate(CompactPre, move |_: &CompactPreEvent| {
                 seen.add("second");
                 Admission::Pass
             })

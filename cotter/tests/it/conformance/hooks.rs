@@ -46,7 +46,7 @@ pub(super) async fn block_reaches_the_model_with_its_reason() {
     let played = play([call("bash"), Step::text("done")], |agent| {
         agent
             .tool(tool("bash", &log, Ok("ok")))
-            .on(ToolPre, |_: &ToolPreEvent| Verdict::block("destructive command refused"))
+            .gate(ToolPre, |_: &ToolPreEvent| Verdict::block("destructive command refused"))
     })
     .await;
     assert!(log.lines().is_empty());
@@ -61,7 +61,7 @@ pub(super) async fn block_reaches_the_model_with_its_reason() {
 pub(super) async fn no_hook_is_asked_about_an_unknown_tool() {
     let log = Log::default();
     let played = play([call("ghost"), Step::text("done")], |agent| {
-        agent.on(ToolPre, gate(&log, "asked", Verdict::Pass))
+        agent.gate(ToolPre, gate(&log, "asked", Verdict::Pass))
     })
     .await;
     assert_eq!(
@@ -214,7 +214,7 @@ pub(super) async fn rewrites_of_a_result_chain() {
 pub(super) async fn a_removed_hook_is_gone_once() {
     let log = Log::default();
     let agent = build_agent(|agent| agent);
-    let id = agent.on(ToolPre, gate(&log, "asked", Verdict::Pass)).expect("it registers");
+    let id = agent.gate(ToolPre, gate(&log, "asked", Verdict::Pass)).expect("it registers");
     assert!(agent.remove(id));
     assert!(!agent.remove(id));
     agent.run_pre("test", json!({})).await;
@@ -247,7 +247,7 @@ pub(super) async fn approved_input_is_the_input_that_runs() {
             .tool(tool_with_facts("t", &log, Zone::External))
             .ui(ui.clone())
             .transform(ToolPre, |_: &ToolPreEvent| ToolPreChange::Input(json!({"path": "final"})))
-            .on(ToolPre, move |call: &ToolPreEvent| {
+            .gate(ToolPre, move |call: &ToolPreEvent| {
                 seen.add(format!("gate {}", call.tool_input));
                 Verdict::Pass
             })
@@ -265,11 +265,11 @@ pub(super) async fn approved_input_is_the_input_that_runs() {
 
 pub(super) async fn a_failing_gate_blocks_with_its_words() {
     let agent =
-        build_agent(|agent| agent.on(ToolPre, |_: &ToolPreEvent| Err::<Verdict, _>("nope")));
+        build_agent(|agent| agent.gate(ToolPre, |_: &ToolPreEvent| Err::<Verdict, _>("nope")));
     let said = agent.run_pre("test", json!({})).await;
     assert_eq!((said.verdict, said.reason.as_deref()), ("block", Some("nope")));
     let agent =
-        build_agent(|agent| agent.on(ToolPre, |_: &ToolPreEvent| -> Verdict { panic!("nope") }));
+        build_agent(|agent| agent.gate(ToolPre, |_: &ToolPreEvent| -> Verdict { panic!("nope") }));
     let said = agent.run_pre("test", json!({})).await;
     assert_eq!((said.verdict, said.reason.as_deref()), ("block", Some("it panicked: nope")));
 }
@@ -279,7 +279,7 @@ pub(super) async fn a_failing_gate_blocks_and_is_named() {
     let log = Log::default();
     let fails = named("fails", |_: &ToolPreEvent| Err::<Verdict, _>("gate down"));
     let played = play([call("t"), Step::text("done")], |agent| {
-        agent.tool(tool("t", &log, Ok("ok"))).on(ToolPre, fails)
+        agent.tool(tool("t", &log, Ok("ok"))).gate(ToolPre, fails)
     })
     .await;
     assert_contains(
@@ -296,7 +296,7 @@ pub(super) async fn no_hook_starts_after_an_abort() {
         agent
             .tool(tool("t", &log, Ok("ok")))
             .observe(ModelPost, |_: &ModelPostEvent, cx: &Cx| cx.cancel().cancel())
-            .on(ToolPre, gate(&log, "asked", Verdict::Pass))
+            .gate(ToolPre, gate(&log, "asked", Verdict::Pass))
     })
     .await;
     assert!(log.lines().is_empty());
@@ -309,8 +309,8 @@ pub(super) async fn a_block_ends_the_chain_of_gates() {
     let log = Log::default();
     let agent = build_agent(|agent| {
         agent
-            .on(ToolPre, named("blocker", gate(&log, "blocker", Verdict::block("no shell"))))
-            .on(ToolPre, named("second", gate(&log, "second", Verdict::Pass)))
+            .gate(ToolPre, named("blocker", gate(&log, "blocker", Verdict::block("no shell"))))
+            .gate(ToolPre, named("second", gate(&log, "second", Verdict::Pass)))
     });
     let said = agent.run_pre("bash", json!({})).await;
     assert_eq!(said.by.as_deref(), Some("blocker"));
@@ -322,7 +322,7 @@ pub(super) async fn hooks_without_an_objection_pass() {
     let agent = build_agent(|agent| {
         agent
             .observe(ToolPre, |_: &ToolPreEvent| ())
-            .on(ToolPre, |_: &ToolPreEvent| Verdict::Pass)
+            .gate(ToolPre, |_: &ToolPreEvent| Verdict::Pass)
             .transform(ToolPre, |_: &ToolPreEvent| ToolPreChange::Keep)
     });
     let said = agent.run_pre("bash", json!({"a": 1})).await;
@@ -334,7 +334,7 @@ pub(super) async fn a_block_without_a_reason_says_so() {
     let played = play([call("t"), Step::text("done")], |agent| {
         agent
             .tool(tool("t", &log, Ok("ok")))
-            .on(ToolPre, named("mute", |_: &ToolPreEvent| Verdict::block(" ")))
+            .gate(ToolPre, named("mute", |_: &ToolPreEvent| Verdict::block(" ")))
     })
     .await;
     assert_contains(played.results()[0], "Hook \"mute\" blocked the action: it gave no reason.");
@@ -349,7 +349,7 @@ pub(super) async fn a_slow_gate_blocks() {
     let played = play([call("t"), Step::text("done")], |agent| {
         agent
             .tool(tool("t", &log, Ok("ok")))
-            .on(ToolPre, named("slow", dawdles).limit(Duration::from_millis(25)))
+            .gate(ToolPre, named("slow", dawdles).limit(Duration::from_millis(25)))
     })
     .await;
     assert!(log.lines().is_empty());
@@ -363,7 +363,7 @@ pub(super) async fn filtered_hook_runs_for_its_tools_only(called: &str, notes: &
         agent
             .tool(tool("read_file", &log, Ok("ok")))
             .tool(tool("write_file", &log, Ok("ok")))
-            .on(ToolPre, named("w", warns("filtered")).tools(["write_file"]))
+            .gate(ToolPre, named("w", warns("filtered")).tools(["write_file"]))
     })
     .await;
     assert_eq!(played.notes(2), notes);
@@ -399,9 +399,9 @@ pub(super) async fn every_warning_reaches_the_model() {
     let played = play([call("bash"), Step::text("done")], |agent| {
         agent
             .tool(tool("bash", &log, Ok("ok")))
-            .on(ToolPre, named("a", warns("warnA")))
-            .on(ToolPre, named("b", warns("warnB")))
-            .on(ToolPre, named("c", warns("")))
+            .gate(ToolPre, named("a", warns("warnA")))
+            .gate(ToolPre, named("b", warns("warnB")))
+            .gate(ToolPre, named("c", warns("")))
     })
     .await;
     assert_eq!(log.lines(), ["bash"]);
@@ -413,9 +413,9 @@ pub(super) async fn a_warning_before_a_block_reaches_the_model() {
     let played = play([call("bash"), Step::text("done")], |agent| {
         agent
             .tool(tool("bash", &log, Ok("ok")))
-            .on(ToolPre, named("a", warns("warnA")))
-            .on(ToolPre, named("b", gate(&log, "b", Verdict::block("no"))))
-            .on(ToolPre, named("c", gate(&log, "c", Verdict::Pass)))
+            .gate(ToolPre, named("a", warns("warnA")))
+            .gate(ToolPre, named("b", gate(&log, "b", Verdict::block("no"))))
+            .gate(ToolPre, named("c", gate(&log, "c", Verdict::Pass)))
     })
     .await;
     assert_eq!(log.lines(), ["b"]);
@@ -450,7 +450,7 @@ pub(super) async fn a_failing_observer_leaves_the_result() {
 pub(super) async fn hook_is_disabled_enabled_and_removed_by_id() {
     let log = Log::default();
     let agent = build_agent(|agent| agent);
-    let id = agent.on(ToolPre, gate(&log, "asked", Verdict::Pass)).expect("it registers");
+    let id = agent.gate(ToolPre, gate(&log, "asked", Verdict::Pass)).expect("it registers");
     assert!(agent.set_enabled(id, false));
     agent.run_pre("t", json!({})).await;
     assert!(log.lines().is_empty());
@@ -463,8 +463,9 @@ pub(super) async fn hook_is_disabled_enabled_and_removed_by_id() {
 
 pub(super) async fn the_second_hook_of_a_name_is_refused() {
     let log = Log::default();
-    let agent = build_agent(|agent| agent.on(ToolPre, named("x", gate(&log, "1", Verdict::Pass))));
-    let again = agent.on(ToolPre, named("x", gate(&log, "2", Verdict::Pass)));
+    let agent =
+        build_agent(|agent| agent.gate(ToolPre, named("x", gate(&log, "1", Verdict::Pass))));
+    let again = agent.gate(ToolPre, named("x", gate(&log, "2", Verdict::Pass)));
     assert_contains(
         &again.expect_err("the name is taken").to_string(),
         "hook `x` is already registered",
@@ -530,8 +531,8 @@ pub(super) async fn a_flood_of_notes_hides_no_block() {
     let played = play([call("t"), Step::text("done")], |agent| {
         agent
             .tool(tool("t", &log, Ok("ok")))
-            .on(ToolPre, floods)
-            .on(ToolPre, |_: &ToolPreEvent| Verdict::block("still told"))
+            .gate(ToolPre, floods)
+            .gate(ToolPre, |_: &ToolPreEvent| Verdict::block("still told"))
     })
     .await;
     assert_contains(played.results()[0], "still told");
@@ -544,7 +545,7 @@ pub(super) async fn the_words_of_a_block() {
     let played = play([call("t"), Step::text("done")], |agent| {
         agent
             .tool(tool("t", &log, Ok("ok")))
-            .on(ToolPre, named("h", |_: &ToolPreEvent| Verdict::block("r")))
+            .gate(ToolPre, named("h", |_: &ToolPreEvent| Verdict::block("r")))
     })
     .await;
     let words = "c1.1 (denied): Hook \"h\" blocked the action: r. \

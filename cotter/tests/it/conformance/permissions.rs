@@ -44,7 +44,7 @@ pub(super) async fn question_without_a_person_refuses() {
     let log = Log::default();
     let noting = log.clone();
     let played = play([call("ask_user").and_call("t", json!({})), Step::text("done")], |agent| {
-        agent.tool(tool_with_facts("t", &log, Zone::External)).on(
+        agent.tool(tool_with_facts("t", &log, Zone::External)).gate(
             ToolPre,
             move |_: &ToolPreEvent, cx: &Cx| {
                 noting.add(format!("has ui: {}", cx.has_ui()));
@@ -186,7 +186,7 @@ pub(super) async fn a_check_that_fails_refuses() {
     let log = Log::default();
     let played = play([call("t"), Step::text("done")], |agent| {
         let fails = |_: &ToolPreEvent| Err::<Verdict, _>("the classifier is ill");
-        agent.tool(tool("t", &log, Ok("ran"))).on(ToolPre, fails)
+        agent.tool(tool("t", &log, Ok("ran"))).gate(ToolPre, fails)
     })
     .await;
     assert_contains(played.results()[0], "the classifier is ill");

@@ -166,7 +166,7 @@ fn once(reason: &'static str) -> impl Fn(&TurnEndEvent) -> TurnEndVerdict {
 
 pub(super) async fn turn_end_gate_continues_the_run() {
     let steps = [Step::text("one"), Step::text("two")];
-    let played = play(steps, |agent| agent.on(TurnEnd, once("AGAIN"))).await;
+    let played = play(steps, |agent| agent.gate(TurnEnd, once("AGAIN"))).await;
     assert_eq!(played.requests.len(), 2);
     assert_eq!(played.sent(2)[..2], ["user: go", "assistant: one"]);
     assert_contains(&played.sent(2)[2], "AGAIN");
@@ -180,7 +180,7 @@ pub(super) async fn messages_removed_by_context_stay_in_history() {
         ContextChange::messages(kept.cloned())
     };
     let played = play([Step::text("one"), Step::text("two")], |agent| {
-        agent.on(TurnEnd, once("AGAIN")).transform(Context, forgets)
+        agent.gate(TurnEnd, once("AGAIN")).transform(Context, forgets)
     })
     .await;
     assert_eq!((played.sent(2).len(), played.sent(2)[0].as_str()), (2, "user: go"));
@@ -190,13 +190,13 @@ pub(super) async fn messages_removed_by_context_stay_in_history() {
 
 pub(super) async fn continued_run_has_a_message_to_answer() {
     let steps = [Step::text("one"), Step::text("two")];
-    let played = play(steps, |agent| agent.on(TurnEnd, once(""))).await;
+    let played = play(steps, |agent| agent.gate(TurnEnd, once(""))).await;
     let last = played.requests[1].messages.last();
     assert!(matches!(last, Some(Message::User(_))), "{last:?}");
     // A gate that always continues is limited.
     let steps = [(); 9].map(|()| Step::text("more"));
     let played =
-        play(steps, |a| a.on(TurnEnd, |_: &TurnEndEvent| TurnEndVerdict::GoOn("more".into())))
+        play(steps, |a| a.gate(TurnEnd, |_: &TurnEndEvent| TurnEndVerdict::GoOn("more".into())))
             .await;
     assert_eq!((played.requests.len(), played.reason()), (9, "end_turn"));
 }
@@ -204,7 +204,7 @@ pub(super) async fn continued_run_has_a_message_to_answer() {
 pub(super) async fn a_failing_gate_at_the_turns_end_changes_nothing() {
     let fails =
         named("edits", |_: &TurnEndEvent| Err::<TurnEndVerdict, _>("there is no entry `nope`"));
-    let played = play([Step::text("one"), Step::text("two")], |a| a.on(TurnEnd, fails)).await;
+    let played = play([Step::text("one"), Step::text("two")], |a| a.gate(TurnEnd, fails)).await;
     assert_eq!((played.requests.len(), played.reason()), (1, "end_turn"));
     assert_eq!(played.transcript, "user: go\nassistant: one\n");
     assert_eq!(played.find_events(&["hook turn.end"]), ["hook turn.end edits gate failed"]);
@@ -213,7 +213,7 @@ pub(super) async fn a_failing_gate_at_the_turns_end_changes_nothing() {
 pub(super) async fn continued_turn_stays_within_one_run() {
     let log = Log::default();
     play([Step::text("one"), Step::text("two")], |agent| {
-        agent.on(TurnEnd, once("REV")).extend(|unit| {
+        agent.gate(TurnEnd, once("REV")).extend(|unit| {
             watch(unit, &log, SessionStart);
             watch(unit, &log, ModelPost);
             watch(unit, &log, TurnEnd);
@@ -232,7 +232,7 @@ pub(super) async fn an_abort_interrupts_a_hanging_gate() {
     let hangs = |_: At<ToolPre>| std::future::pending::<Verdict>();
     let stage = Stage::new([call("t")], |agent| {
         let patient = named("hangs", hangs).limit(Duration::from_hours(1));
-        agent.tool(tool("t", &log, Ok("ok"))).on(ToolPre, patient)
+        agent.tool(tool("t", &log, Ok("ok"))).gate(ToolPre, patient)
     });
     let run = stage.run().await;
     let cancel = run.cancel_token();
