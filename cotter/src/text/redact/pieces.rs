@@ -1,12 +1,14 @@
 //! The redactor for a text that comes in pieces. It shows each piece at once, but for an end that more text
 //! could turn into a secret.
 
+use std::ops::Range;
+
 use crate::text::redact::{
     PREFIXES, Redactor, SHAPES, Shape, is_authority, is_bearer, is_dotted, longest_run,
-    scan_private_key, starts_word,
+    redact_shapes, scan_private_key, starts_word,
 };
 
-/// The maximum number of bytes that are held back. No secret is that long.
+/// The maximum number of bytes that are held back for a token. No token is that long.
 const MAX_HELD: usize = 16 * 1024;
 
 /// The number of shown bytes that are kept where a word has no end: as many as decide whether a word starts.
@@ -14,43 +16,82 @@ const MAX_CONTEXT: usize = 64;
 
 /// One text that comes in pieces, redacted. All that it returns is together what [`Redactor::redact`] returns
 /// for the whole text.
+///
+/// As there, known values are replaced first, and shapes are found in the result.
 #[derive(Clone, Debug, Default)]
 pub struct RedactedPieces {
+    values: ValuePieces,
+    shapes: ShapePieces,
+}
+
+impl RedactedPieces {
+    /// Adds the next piece. Returns what can be shown now; the rest comes with a later piece or the end.
+    pub fn push(&mut self, redactor: &Redactor, piece: &str) -> String {
+        let without_values = self.values.push(redactor, piece);
+        self.shapes.push(&without_values)
+    }
+
+    /// Ends the text. Returns what was held back.
+    pub fn finish(&mut self, redactor: &Redactor) -> String {
+        let RedactedPieces { values, mut shapes } = std::mem::take(self);
+        let mut rest = shapes.push(&redactor.redact_values(&values.held));
+        rest += &shapes.show(shapes.text.len());
+        rest
+    }
+
+    /// True if some text is held back.
+    pub fn holds_back(&self) -> bool {
+        !self.values.held.is_empty() || self.shapes.shown < self.shapes.text.len()
+    }
+}
+
+/// The first stage: replaces known values. It holds back less than two of them.
+#[derive(Clone, Debug, Default)]
+struct ValuePieces {
+    held: String,
+}
+
+impl ValuePieces {
+    fn push(&mut self, redactor: &Redactor, piece: &str) -> String {
+        self.held.push_str(piece);
+        let mut settled = redactor.open_value(&self.held);
+        // A value that was found may overlap the beginning of another one.
+        for value in redactor.find_values(&self.held) {
+            if value.start() < settled && settled < value.end() {
+                settled = value.start();
+            }
+        }
+        let ready = redactor.redact_values(&self.held[..settled]).into_owned();
+        self.held.drain(..settled);
+        ready
+    }
+}
+
+/// The second stage: replaces tokens of known shapes.
+#[derive(Clone, Debug, Default)]
+struct ShapePieces {
     /// The text from a place on that no secret can span: some that was shown, then the held back.
     text: String,
     /// The number of bytes of `text` that were shown.
     shown: usize,
 }
 
-impl RedactedPieces {
-    /// Adds the next piece. Returns what can be shown now; the rest comes with a later piece or the end.
-    pub fn push(&mut self, redactor: &Redactor, piece: &str) -> String {
+impl ShapePieces {
+    fn push(&mut self, piece: &str) -> String {
         self.text.push_str(piece);
-        let settled = redactor.settled_length(&self.text);
+        let settled = settled_length(&self.text);
         let is_too_long = self.text.len() - settled > MAX_HELD;
         let to = if is_too_long { self.text.len() } else { settled.max(self.shown) };
-        self.show(redactor, to)
+        self.show(to)
     }
 
-    /// Ends the text. Returns what was held back.
-    pub fn finish(&mut self, redactor: &Redactor) -> String {
-        let rest = self.show(redactor, self.text.len());
-        *self = RedactedPieces::default();
-        rest
-    }
-
-    /// True if some text is held back.
-    pub fn holds_back(&self) -> bool {
-        self.shown < self.text.len()
-    }
-
-    fn show(&mut self, redactor: &Redactor, to: usize) -> String {
+    fn show(&mut self, to: usize) -> String {
         let (before, now) = (&self.text[..self.shown], &self.text[self.shown..to]);
-        let redacted = redactor.redact(&self.text[..to]);
+        let redacted = redact_shapes(&self.text[..to]);
         let ready = match redacted.strip_prefix(before) {
             Some(ready) => ready.to_owned(),
             // What was shown ends a secret, which was redacted then.
-            None => redactor.redact(now).into_owned(),
+            None => redact_shapes(now).into_owned(),
         };
         let boundary = self.text[..to].char_indices().rev().find(|(_, char)| is_boundary(*char));
         let start = boundary.map_or(0, |(at, char)| at + char.len_utf8());
@@ -67,18 +108,6 @@ fn is_boundary(char: char) -> bool {
 }
 
 impl Redactor {
-    /// Returns the length of the start of a text that further text cannot turn into a secret.
-    fn settled_length(&self, text: &str) -> usize {
-        let mut settled = self.open_value(text).min(open_shape(text)).min(open_prefix(text));
-        // A value that was found may overlap the beginning of another one.
-        for value in self.find_values(text) {
-            if value.start() < settled && settled < value.end() {
-                settled = value.start();
-            }
-        }
-        settled
-    }
-
     /// Returns the place from which the text's end is the beginning of a value.
     fn open_value(&self, text: &str) -> usize {
         let values = || self.secrets.iter().map(|secret| secret.value.as_str());
@@ -91,6 +120,34 @@ impl Redactor {
         };
         places.find(is_open).unwrap_or(text.len())
     }
+}
+
+/// Returns the length of the start of a text that further text cannot turn into a token of a known shape.
+fn settled_length(text: &str) -> usize {
+    let mut settled = open_shape(text).min(open_prefix(text));
+    // A token that was found may overlap the beginning of another one.
+    for secret in found_shapes(text) {
+        if secret.start < settled && settled < secret.end {
+            settled = secret.start;
+        }
+    }
+    settled
+}
+
+/// Returns the places of tokens of known shapes, from their prefix on.
+fn found_shapes(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        loop {
+            let found = PREFIXES.find(aho_corasick::Input::new(text).range(at..))?;
+            let (_, shape) = SHAPES[found.pattern().as_usize()];
+            at = found.start() + 1;
+            if let Some(secret) = shape.measure(text, found.range()) {
+                at = secret.end;
+                return Some(found.start()..secret.end);
+            }
+        }
+    })
 }
 
 /// Returns the place of the first prefix whose secret may go on after the text's end.
@@ -203,6 +260,14 @@ mod tests {
             &["correct ", "horse.", "battery"],
             expect![[r#"["", "", "[redacted A_KEY].battery"] | """#]],
         );
+        check(
+            &["sk-ant-", KEY, "correct ", "end"],
+            expect![[r#"["", "", "", "[redacted] end"] | """#]],
+        );
+        check(
+            &["correct ", "horse", "sk-ant-", KEY, " end"],
+            expect![[r#"["", "", "[redacted A_KEY]", "", "[redacted] end"] | """#]],
+        );
         check(&["g", "hp_", KEY, " end"], expect![[r#"["", "", "", "[redacted] end"] | """#]]);
         check(
             &["https", "://me:hush", "hush", "@host/ "],
@@ -237,7 +302,7 @@ mod tests {
         let piece = format!("sk-{KEY}-").repeat(100);
         let shown: Vec<_> = (0..50).map(|_| text.push(&redactor, &piece)).collect();
         assert!(shown.iter().any(|shown| !shown.is_empty()));
-        assert!(text.text.len() <= MAX_HELD + MAX_CONTEXT);
+        assert!(text.shapes.text.len() <= MAX_HELD + MAX_CONTEXT);
     }
 
     proptest! {
