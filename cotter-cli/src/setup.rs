@@ -2,6 +2,7 @@
 
 pub(crate) mod selected_agent;
 pub(crate) mod extensions;
+pub(crate) mod interpreters;
 mod access;
 pub(crate) mod tools;
 pub(crate) mod sessions;

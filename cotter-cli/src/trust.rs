@@ -12,7 +12,7 @@ use cotter::{Workspace, text};
 use cotter_files::{
     extensions::Diagnostic,
     trust::{
-        KnownFile,
+        Declared, KnownFile,
         snapshot::{Hash, Snapshot},
         source,
         store::{Grants, TrustState, TrustStore},
@@ -300,7 +300,9 @@ impl TrustPrompt<'_> {
                     None => open_terminal(self.color)?,
                 };
                 let terminal = self.terminal.insert(terminal);
-                ask(store, snapshot, state, Grants::default(), terminal).await
+                let declared = declared(snapshot)?;
+                let shown = SourceView { snapshot, declared: &declared, remarks: "" };
+                ask(store, shown, state, Grants::default(), terminal).await
             }
             state => Ok(state),
         }
@@ -350,15 +352,26 @@ fn skip_reason(space: &TrustSource) -> Option<String> {
     })
 }
 
+/// A source as it is shown to a person who may trust it.
+#[derive(Clone, Copy)]
+pub(crate) struct SourceView<'a> {
+    pub(crate) snapshot: &'a Snapshot,
+    pub(crate) declared: &'a Declared,
+    /// What this machine says besides, such as interpreters that do not start. May be empty.
+    pub(crate) remarks: &'a str,
+}
+
 /// Shows a source and asks whether to trust it. After a no, its state stays the same.
 pub(crate) async fn ask(
     store: &TrustStore,
-    snapshot: &Snapshot,
+    source: SourceView<'_>,
     state: TrustState,
     grants: Grants,
     terminal: &Terminal,
 ) -> Result<TrustState, CliError> {
-    let mut shown = view(snapshot, &declared(snapshot)?, &state);
+    let SourceView { snapshot, declared, remarks } = source;
+    let mut shown = view(snapshot, declared, &state);
+    shown += remarks;
     if !grants.rewrite && may_rewrite(store, snapshot) {
         shown += "\nUntil now its hooks may rewrite calls and results. After a yes they may not \
                   (`--rewrite` lets them).\n";

@@ -185,6 +185,23 @@ pub struct ProcessSpec {
     pub stderr: StderrBuffer,
 }
 
+impl ProcessSpec {
+    /// A confined program without input and without variables of its own.
+    pub fn confined(words: Vec<OsString>, cwd: impl Into<PathBuf>, workspace: Workspace) -> Self {
+        ProcessSpec {
+            words,
+            cwd: cwd.into(),
+            variable_names: vec![],
+            variables: vec![],
+            stdin: Arc::default(),
+            confined: true,
+            state: None,
+            workspace,
+            stderr: StderrBuffer::default(),
+        }
+    }
+}
+
 /// The standard error of a program so far. It is available even if the program is ended early. Clones share
 /// one buffer.
 #[derive(Clone, Debug, Default)]

@@ -4,6 +4,7 @@
 //! it; processes that left the group end a moment later. A hook that came with a project or a space
 //! is confined like a command of the agent, by the same setting. It ends with all its processes.
 
+pub mod probe;
 pub mod webhook;
 
 use std::{

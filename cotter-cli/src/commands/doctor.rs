@@ -1,10 +1,12 @@
 //! `cotter doctor`: the files that were found, their trust and use, the parts that are not supported, the
 //! sandbox, and hooks that are slow or fail.
 //!
-//! Each section is an entry of one table and reads the same input. Nothing is started and nothing is changed.
+//! Each section is an entry of one table and reads the same input. Nothing is changed, and nothing is started but
+//! the interpreters of the project's hooks, confined, to see whether they start.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
     process::ExitCode,
 };
 
@@ -18,14 +20,14 @@ use cotter_files::{
     claude::ClaudeEntry,
     command_hook::entry::CommandLine,
     extensions::{Diagnostic, Severity},
-    trust::store::TrustState,
+    trust::{snapshot::Snapshot, store::TrustState},
 };
 use cotter_tools::process::Runner;
 use serde_json::{Value, json};
 
 use crate::{
     args::SetupArgs,
-    commands::hooks::log,
+    commands::{explain::block_on, hooks::log},
     error::CliError,
     models::credentials::redactor,
     paths::{self, operator_switches},
@@ -35,6 +37,7 @@ use crate::{
     setup::{
         self, AgentPreview,
         extensions::CLAUDE_UNIT_SUFFIX,
+        interpreters::{ADVICE, InterpreterCheck},
         selected_agent::{self, ProfileChecker, ProfileEntry},
         tools,
     },
@@ -476,6 +479,7 @@ fn confinement(input: &DoctorInput) -> Vec<DoctorRow> {
         ),
     ];
     rows.extend(confined.then(|| view_row(&runner)));
+    rows.extend(interpreter_rows(input));
     if preview.files.hooks().any(|(owner, _)| owner.origin == Origin::User) {
         let word = "not confined: they have all your permissions";
         rows.push(DoctorRow::new("your own hooks", RowState::Note, word));
@@ -491,6 +495,25 @@ fn view_row(runner: &Runner) -> DoctorRow {
         Some(why) => DoctorRow::new(NAME, RowState::Note, tools::describe_missing_view(runner))
             .with("reason", why),
     }
+}
+
+/// Lists the interpreters of the project's hooks that do not start inside the sandbox.
+fn interpreter_rows(input: &DoctorInput) -> Vec<DoctorRow> {
+    let Ok(Some(check)) = InterpreterCheck::new(input.workspace.clone()) else { return vec![] };
+    let mut failures = BTreeMap::new();
+    for source in trust::sources(&input.workspace) {
+        let Ok(snapshot) = Snapshot::take(&source) else { continue };
+        let Ok(declared) = trust::declared(&snapshot) else { continue };
+        for failure in block_on(check.failures(&snapshot, &declared)).unwrap_or_default() {
+            failures.insert(failure.program, failure.reason);
+        }
+    }
+    let row = |(program, reason): (PathBuf, String)| {
+        let word = "does not start in the sandbox, so gates that need it block";
+        let row = DoctorRow::new(trust::show_path(&program), RowState::Broken, word);
+        row.with("reason", reason).with("hint", ADVICE)
+    };
+    failures.into_iter().map(row).collect()
 }
 
 fn folders(input: &DoctorInput) -> Vec<DoctorRow> {

@@ -16,14 +16,17 @@ use serde_json::json;
 
 use crate::{
     args::TrustCommandArgs,
+    commands::explain::block_on,
     error::CliError,
-    paths, spaces,
+    paths,
+    setup::interpreters::{InterpreterCheck, describe_failures},
+    spaces,
     terminal::{
         pager::page_stdout,
         screen::print_stdout,
         style::{ColorChoice, Style},
     },
-    trust::{self, show_path},
+    trust::{self, SourceView, show_path},
 };
 
 /// `cotter trust`.
@@ -41,13 +44,16 @@ pub(crate) fn run(args: &TrustCommandArgs, color: ColorChoice) -> Result<ExitCod
 fn print(path: Option<&Path>, with_texts: bool) -> Result<ExitCode, CliError> {
     let named = TrustTargets::find(path, trust::sources)?;
     let store = trust::store(&named.project);
+    let check = named.interpreter_check();
     let mut views = vec![];
     for snapshot in named.snapshots()? {
         let state = match &store {
             Ok(store) => store.state(&snapshot),
             Err(failure) => TrustState::Unknown { reason: Some(failure.one_line()) },
         };
-        let mut shown = view(&snapshot, &trust::declared(&snapshot)?, &state);
+        let declared = trust::declared(&snapshot)?;
+        let mut shown = view(&snapshot, &declared, &state);
+        shown += &block_on(describe_failures(&check, &snapshot, &declared))?;
         if with_texts {
             shown += &format!("\n{}", texts(&snapshot, &trust::KNOWN_FILES));
         }
@@ -67,16 +73,16 @@ fn trust(path: Option<&Path>, rewrite: bool, color: ColorChoice) -> Result<ExitC
     if snapshots.is_empty() {
         return Ok(say_nothing_found());
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime =
-        runtime.map_err(|cause| CliError::new("cannot start the runtime").with_cause(cause))?;
-    runtime.block_on(ask_each(&store, &snapshots, Grants::default().with_rewrite(rewrite), color))
+    let check = named.interpreter_check();
+    let grants = Grants::default().with_rewrite(rewrite);
+    block_on(ask_each(&store, &snapshots, grants, &check, color))?
 }
 
 async fn ask_each(
     store: &TrustStore,
     snapshots: &[Snapshot],
     grants: Grants,
+    check: &Result<Option<InterpreterCheck>, CliError>,
     color: ColorChoice,
 ) -> Result<ExitCode, CliError> {
     let terminal = trust::open_terminal(color)?;
@@ -90,7 +96,10 @@ async fn ask_each(
             print_stdout(&format!("{source} is trusted already\n"));
             continue;
         }
-        let answer = trust::ask(store, snapshot, state, grants, &terminal).await?;
+        let declared = trust::declared(snapshot)?;
+        let remarks = describe_failures(check, snapshot, &declared).await;
+        let shown = SourceView { snapshot, declared: &declared, remarks: &remarks };
+        let answer = trust::ask(store, shown, state, grants, &terminal).await?;
         match answer {
             TrustState::Trusted { grants: given, .. } if given == grants => {
                 print_stdout(&format!("{source} is trusted\n"));
@@ -184,6 +193,11 @@ impl TrustTargets {
             path => paths::find_workspace(path)?,
         };
         Ok(TrustTargets { project: workspace.project().to_owned(), sources: sources(&workspace) })
+    }
+
+    /// The check of the interpreters that hooks of these sources need.
+    fn interpreter_check(&self) -> Result<Option<InterpreterCheck>, CliError> {
+        InterpreterCheck::new(paths::find_workspace(Some(&self.project))?)
     }
 
     /// Takes a snapshot of each source. A folder without files is skipped.

@@ -330,7 +330,7 @@ fn hook_command(of: &str, hook: &CommandHook) -> DeclaredCommand {
         }
         (command, _) => invocation(command.clone()),
     };
-    let command = DeclaredCommand::new(what, command);
+    let command = DeclaredCommand::new(what, command).confined();
     match entry {
         Some(_) => command.with_doubt("it runs in place, in the folder of the session"),
         None => command,

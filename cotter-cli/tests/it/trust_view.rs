@@ -319,3 +319,50 @@ fn s6_show_all_leaves_out_the_schema_and_uses_the_pager() {
     let shown = world.shown(&world.output(&["trust", "--show"]));
     assert!(shown.contains("| {\"own\": 1}") && !shown.contains("paged"), "{shown}");
 }
+
+/// An interpreter of a home folder is started once, confined: one whose parts are closed would make a gate block.
+#[test]
+fn b3_s7_interpreters_that_do_not_start_are_shown_before_trust() {
+    let world = World::new().with_env("NO_COLOR", "1");
+    let folders = [world.path("home/.pyenv/shims"), world.path("home/bin")];
+    let path = std::env::join_paths(folders.into_iter().chain([PathBuf::from("/usr/bin")]));
+    let world = world.with_env("PATH", path.unwrap());
+    world.write("home/.pyenv/version.sh", "echo Python 3.12");
+    world.write_executable(
+        "home/.pyenv/shims/python3",
+        "#!/bin/sh\n. \"$HOME/.pyenv/version.sh\"\necho started >> \"$HOME/.pyenv/log\" || true\n",
+    );
+    world.write("home/closed/version.sh", "echo v20");
+    world.write_executable("home/bin/node", "#!/bin/sh\n. \"$HOME/closed/version.sh\"\n");
+    // What the project brings does not run before it is trusted.
+    let ran = world.path("project/ran");
+    world.write_executable("project/.claude/ruby", format!("#!/bin/sh\ntouch {}\n", ran.display()));
+    world.write("project/.claude/guard.js", "#!/usr/bin/env node\n");
+    world.write(
+        "project/.claude/settings.json",
+        r#"{"hooks": {"PreToolUse": [{"hooks": [
+            {"type": "command", "command": "python3 .claude/guard.py"},
+            {"type": "command", "command": "node \"$CLAUDE_PROJECT_DIR\"/.claude/guard.js || exit 2"},
+            {"type": "command", "command": ".claude/ruby x.rb"}]}]}}"#,
+    );
+    let shown = world.shown(&world.output(&["trust", "--print", ".claude"]));
+    let from = shown.find("\ninterpreters").expect("one does not start");
+    expect![[r#"
+        interpreters that do not start in the sandbox, so gates would block
+          [T]/home/bin/node: exit code 2; [T]/home/bin/node: 2: .: cannot open [T]/home/closed/version.sh: Permission denied; it runs confined, as commands of the agent do: it reads the project and the `readRoots` of your settings, and writes only where commands may write; access to [T]/home/closed/version.sh was refused: it is outside the project; `--add-dir [T]/home/closed` would open it. Use $TMPDIR for temporary files
+          `readRoots` in your settings opens the folders that it needs
+    "#]].assert_eq(&shown[from + 1..]);
+    let shown = world.shown(&world.output(&["doctor"]));
+    let rows = shown.lines().skip_while(|line| !line.contains("home/bin/node")).take(3);
+    let rows: String = rows.map(|line| format!("{}\n", line.trim())).collect();
+    expect![[r#"
+        broken  [T]/home/bin/node: does not start in the sandbox, so gates that need it block
+        reason exit code 2; [T]/home/bin/node: 2: .: cannot open [T]/home/closed/version.sh: Permission denied; it runs confined, as commands of the agent do: it reads the project and the `readRoots` of your settings, and writes only where commands may write; access to [T]/home/closed/version.sh was refused: it is outside the project; `--add-dir [T]/home/closed` would open it. Use $TMPDIR for temporary files
+        hint `readRoots` in your settings opens the folders that it needs
+    "#]].assert_eq(&rows);
+    assert!(!ran.exists());
+    // Nothing is confined, so nothing is hidden and nothing is started.
+    world.settings(r#"{"sandbox": "off"}"#);
+    let shown = world.shown(&world.output(&["trust", "--print", ".claude"]));
+    assert!(!shown.contains("interpreters"), "{shown}");
+}

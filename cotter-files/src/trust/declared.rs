@@ -30,6 +30,8 @@ pub struct DeclaredCommand {
     pub folder: PathBuf,
     /// A reason why the command is open that its words do not show: `it sets LD_PRELOAD`.
     pub doubt: Option<String>,
+    /// True for hooks, which run confined.
+    pub confined: bool,
 }
 
 /// The form of a command.
@@ -102,12 +104,23 @@ impl DeclaredCommand {
     /// Creates a command with a description for a person.
     pub fn new(description: impl Into<String>, command: Invocation) -> Self {
         let description = description.into();
-        DeclaredCommand { description, command, folder: PathBuf::new(), doubt: None }
+        DeclaredCommand {
+            description,
+            command,
+            folder: PathBuf::new(),
+            doubt: None,
+            confined: false,
+        }
     }
 
     /// Sets the folder of the source that the command runs in.
     pub fn in_folder(self, folder: impl Into<PathBuf>) -> Self {
         DeclaredCommand { folder: folder.into(), ..self }
+    }
+
+    /// Marks the command as one that runs confined.
+    pub fn confined(self) -> Self {
+        DeclaredCommand { confined: true, ..self }
     }
 
     /// Marks the command as open, for a reason that its words do not show, such as variables or another

@@ -57,7 +57,9 @@ const MAX_WORDS: usize = 64;
 /// What must be readable for the interpreters that are in `PATH`.
 pub(crate) fn in_path(home: Option<&Path>, environment: &[(OsString, OsString)]) -> Vec<PathBuf> {
     let mut search = Search::new(home, environment);
-    NAMES.iter().for_each(|name| search.add_program(OsStr::new(name), Path::new("/")));
+    for name in NAMES {
+        search.find(name, Path::new("/")).into_iter().for_each(|path| search.add_program(path));
+    }
     search.found
 }
 
@@ -70,13 +72,34 @@ pub(crate) fn of_command(
     environment: &[(OsString, OsString)],
 ) -> Vec<PathBuf> {
     let mut search = Search::new(home, environment);
-    let texts: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
-    let parts =
-        texts.iter().flat_map(|text| text.split([' ', '\t', '\n', ';', '|', '&', '(', ')']));
-    for part in parts.filter(|part| !part.is_empty()).take(MAX_WORDS) {
-        search.add_program(OsStr::new(&search.fill_in(part)), cwd);
+    for program in search.programs(words, cwd) {
+        search.add_program(program);
     }
     search.found
+}
+
+/// The interpreters outside the system that the words of a command start, and those of the scripts that they
+/// name, as they are found in `PATH` or named by an absolute path.
+pub(crate) fn started_by(
+    words: &[OsString],
+    cwd: &Path,
+    home: Option<&Path>,
+    environment: &[(OsString, OsString)],
+) -> Vec<PathBuf> {
+    let search = Search::new(home, environment);
+    let interpreter = |path: PathBuf| match is_interpreter(&path) {
+        true => Some(path),
+        false => search.read_interpreter(&path).filter(|path| is_interpreter(path)),
+    };
+    let found = search.programs(words, cwd).into_iter().filter_map(interpreter);
+    found.filter(|path| path.is_absolute() && !is_system(path)).collect()
+}
+
+/// True for a well-known name, with or without a version: `python3.12`.
+fn is_interpreter(path: &Path) -> bool {
+    let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let plain = name.trim_end_matches(|char: char| char.is_ascii_digit() || char == '.');
+    is_program(path) && (NAMES.contains(&name) || NAMES.contains(&plain))
 }
 
 struct Search<'a> {
@@ -107,14 +130,22 @@ impl<'a> Search<'a> {
         })
     }
 
-    fn add_program(&mut self, name: &OsStr, cwd: &Path) {
+    /// The programs that the words of a command may start.
+    fn programs(&self, words: &[OsString], cwd: &Path) -> Vec<PathBuf> {
+        let texts: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+        let parts =
+            texts.iter().flat_map(|text| text.split([' ', '\t', '\n', ';', '|', '&', '(', ')']));
+        let parts = parts.filter(|part| !part.is_empty()).take(MAX_WORDS);
+        parts.filter_map(|part| self.find(&self.fill_in(part), cwd)).collect()
+    }
+
+    fn find(&self, name: &str, cwd: &Path) -> Option<PathBuf> {
+        find_program(name, cwd, self.environment).ok().filter(|path| is_program(path))
+    }
+
+    fn add_program(&mut self, path: PathBuf) {
         self.steps = 0;
-        let Some(name) = name.to_str() else { return };
-        if let Ok(path) = find_program(name, cwd, self.environment)
-            && is_program(&path)
-        {
-            self.add(path);
-        }
+        self.add(path);
     }
 
     /// Opens what belongs to a program, to the targets of its links, and to its interpreter.

@@ -210,7 +210,8 @@ fn is_not_executable(path: &Path) -> bool {
 /// last, which is usually the refused one. What the line begins with is usually the program that says it.
 fn paths_in(line: &str, workspace: &Workspace) -> Vec<PathBuf> {
     let quoted: Vec<_> = line.split(['\'', '"', '`', '‘', '’']).skip(1).step_by(2).collect();
-    let parts: Vec<_> = line.split(": ").collect();
+    // A shell names its own command `.`, which is no path then.
+    let parts: Vec<_> = line.split(": ").filter(|part| *part != ".").collect();
     let words: Vec<_> = line.split_ascii_whitespace().collect();
     let (program, parts) = parts.split_at(parts.len().min(1));
     let kinds = [&quoted[..], parts, &words, program];

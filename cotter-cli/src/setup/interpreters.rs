@@ -1,0 +1,96 @@
+//! Finds the interpreters of a project's hooks that do not start inside the sandbox, before a gate needs them.
+
+use std::path::PathBuf;
+
+use cotter::Workspace;
+use cotter_files::trust::{
+    declared::{Declared, Invocation},
+    snapshot::Snapshot,
+};
+use cotter_tools::hooks::{HookRunner, probe::InterpreterFailure};
+
+use crate::{
+    error::CliError,
+    models::credentials::redactor,
+    settings::SettingsFiles,
+    setup::{access, tools},
+    trust::{TrustSources, show_path},
+};
+
+/// Starts interpreters as the confined hooks of a project would.
+pub(crate) struct InterpreterCheck {
+    hooks: HookRunner,
+    workspace: Workspace,
+}
+
+impl InterpreterCheck {
+    /// Prepares the check with the person's own settings. `None` if hooks are not confined. Starts nothing.
+    pub(crate) fn new(workspace: Workspace) -> Result<Option<Self>, CliError> {
+        let files = SettingsFiles::load_for_preview(None, &workspace, &TrustSources::empty())?;
+        let values = files.values();
+        let workspace = access::add_access(workspace, &values.access, &[])?;
+        let runner = tools::runner(&values)?;
+        let hooks = tools::hook_runner(&runner, &values, redactor())?;
+        Ok(runner.confines().then_some(InterpreterCheck { hooks, workspace }))
+    }
+
+    /// Returns the interpreters that the hooks of a source need and that do not start.
+    pub(crate) async fn failures(
+        &self,
+        snapshot: &Snapshot,
+        declared: &Declared,
+    ) -> Vec<InterpreterFailure> {
+        let confined = declared.commands.iter().filter(|command| command.confined);
+        let words = confined.filter_map(|command| match &command.command {
+            Invocation::Words(words) => Some(words.iter().map(Into::into).collect()),
+            Invocation::Shell(line) => Some(vec![line.into()]),
+            Invocation::Remote(_) | Invocation::Notified(_) => None,
+        });
+        let words: Vec<_> = words.collect();
+        match words.is_empty() {
+            true => vec![],
+            false => {
+                let folder = folder_of(snapshot);
+                self.hooks.probe_interpreters(&words, &folder, &self.workspace).await
+            }
+        }
+    }
+}
+
+/// Describes the interpreters of a source that do not start, for the view of the source. Empty if all do.
+pub(crate) async fn describe_failures(
+    check: &Result<Option<InterpreterCheck>, CliError>,
+    snapshot: &Snapshot,
+    declared: &Declared,
+) -> String {
+    let check = match check {
+        Ok(Some(check)) => check,
+        Ok(None) => return String::new(),
+        Err(failure) => {
+            return format!("\ninterpreters were not checked: {}\n", failure.one_line());
+        }
+    };
+    let failures = check.failures(snapshot, declared).await;
+    if failures.is_empty() {
+        return String::new();
+    }
+    let line = |failure: &InterpreterFailure| {
+        format!("  {}: {}\n", show_path(&failure.program), failure.reason)
+    };
+    let lines: String = failures.iter().map(line).collect();
+    format!(
+        "\ninterpreters that do not start in the sandbox, so gates would block\n{lines}  {ADVICE}\n"
+    )
+}
+
+/// The way out for an interpreter that does not start.
+pub(crate) const ADVICE: &str = "`readRoots` in your settings opens the folders that it needs";
+
+/// The folder that the commands of a source start in: a trusted copy looks like the source itself.
+fn folder_of(snapshot: &Snapshot) -> PathBuf {
+    let source = snapshot.source();
+    match source.is_dir() {
+        true => source.to_owned(),
+        false => source.parent().unwrap_or(source).to_owned(),
+    }
+}
