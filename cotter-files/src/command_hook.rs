@@ -26,7 +26,6 @@ pub(crate) mod other_points;
 pub mod dialect;
 pub(crate) mod stdout;
 pub mod failure;
-mod declared_files;
 mod resident;
 
 use std::{
@@ -48,7 +47,10 @@ pub use crate::command_hook::{
     failure::HookFailure,
     names::assign_names_in_origin,
 };
-use crate::command_hook::{failure::time_limit_error, resident::ResidentHook};
+use crate::{
+    command_hook::{failure::time_limit_error, resident::ResidentHook},
+    trust::{named_files, outside::TrustedFiles},
+};
 use cotter::{
     Cx, Owner, Registry, Workspace,
     hooks::{
@@ -266,15 +268,20 @@ pub struct HookLocation {
 impl CommandHook {
     /// Registers the hook for an owner.
     pub fn register(&self, unit: &mut Registry, base: &HookLocation) {
-        for file in declared_files::of(&self.command, &base.folder) {
-            unit.protect_file(file);
+        for text in self.command.texts() {
+            for file in named_files::of(text, &base.folder) {
+                unit.protect_file(file);
+            }
         }
         if let Dialect::Custom(entry) = &self.dialect {
             return Arc::clone(entry).register(self, unit, base);
         }
         let hook: Arc<dyn ExternalHook> = match self.is_resident {
             true => Arc::new(ResidentHook::new(self.clone(), base.clone())),
-            false => Arc::new(OneShotHook { hook: self.clone(), base: base.clone() }),
+            false => {
+                let files = self.trusted_files(base);
+                Arc::new(OneShotHook { hook: self.clone(), base: base.clone(), files })
+            }
         };
         let mut spec = self.spec.clone();
         spec.definition = self.definition(base);
@@ -284,6 +291,14 @@ impl CommandHook {
             spec.limit = Some(self.limit() + EXTRA_TIME);
         }
         unit.register_external(self.point, spec, hook);
+    }
+
+    /// The files outside the trusted folder that this hook runs.
+    fn trusted_files(&self, base: &HookLocation) -> Arc<TrustedFiles> {
+        let source = base.state.as_ref();
+        let files = source
+            .map(|source| TrustedFiles::of_command(self.command.texts(), source, &base.folder));
+        Arc::new(files.unwrap_or_default())
     }
 
     /// Describes the command for people, then on a second line everything else that decides what the hook
@@ -417,21 +432,29 @@ pub(crate) async fn take_place(hook_host: &dyn HookHost, hook: &CommandHook, cx:
     hook_host.take_place(kind).await
 }
 
+/// Checks right before a start that the files which a hook runs are those that a person trusted.
+async fn check_files(files: Arc<TrustedFiles>) -> Result<(), HookFailure> {
+    let checked = tokio::task::spawn_blocking(move || files.check()).await;
+    checked.unwrap_or_else(|cause| Err(cause.to_string())).map_err(HookFailure::Host)
+}
+
 /// A hook whose program is started for each event.
 struct OneShotHook {
     hook: CommandHook,
     base: HookLocation,
+    files: Arc<TrustedFiles>,
 }
 
 impl ExternalHook for OneShotHook {
     fn ask(&self, request: HookRequest) -> HookFuture {
-        let OneShotHook { hook, base } = self;
-        let (hook, host) = (hook.clone(), base.host.clone());
+        let OneShotHook { hook, base, files } = self;
+        let (hook, host, files) = (hook.clone(), base.host.clone(), files.clone());
         let job = hook.process_spec(base, &request, hook.dialect.stdin(&request.payload));
         let stderr = job.stderr.clone();
         Box::pin(async move {
             let _place = take_place(&*host, &hook, &request.cx).await;
             let answer = async {
+                check_files(files).await?;
                 let stderr_guard = StderrGuard { cx: &request.cx, read_stderr: || stderr.text() };
                 let output = host.run(job).await.map_err(HookFailure::Host)?;
                 drop(stderr_guard);

@@ -16,6 +16,8 @@ pub mod declared;
 mod diff;
 pub mod store;
 mod copies;
+pub(crate) mod named_files;
+pub(crate) mod outside;
 pub mod watch;
 
 use std::{error::Error, fmt, io, path::Path};

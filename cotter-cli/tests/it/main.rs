@@ -35,6 +35,7 @@ mod trust;
 mod trust_view;
 mod trusted_state;
 mod trusted_text;
+mod named_files;
 mod reload;
 mod spaces;
 mod spaces_git;

@@ -149,7 +149,7 @@ fn s6_local_settings_are_a_source_of_their_own() {
     // The folder changes: the hooks of both block.
     world.write("project/.claude/hooks/rules.py", "CODE = 0\n");
     expect![[r#"
-        refused "guard": "[T]/project/.claude changed since it was trusted: `cotter trust` shows the difference"
+        refused "echo-c25b80": "[T]/project/.claude changed since it was trusted: `cotter trust` shows the difference"
         warning: [T]/project/.claude changed since it was trusted: its rules still apply, its hooks block every call that they match until it is trusted again, nothing else of it runs (`cotter trust` shows how it changed)
     "#]].assert_eq(&verdict(&world));
     // Only the local settings are trusted.

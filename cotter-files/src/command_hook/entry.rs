@@ -61,6 +61,16 @@ impl CommandLine {
         }
     }
 
+    /// The line, or each word.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
+        match self {
+            CommandLine::Shell(line) => std::slice::from_ref(line),
+            CommandLine::Words(words) => words,
+        }
+        .iter()
+        .map(String::as_str)
+    }
+
     /// The words to execute.
     pub fn words(&self) -> Vec<OsString> {
         match self {

@@ -12,8 +12,12 @@ use std::{
 use serde_json::Value;
 use tokio::sync::Mutex;
 
-use crate::command_hook::{
-    HookLocation, ResidentProcess, entry::CommandHook, failure::HookFailure, stdout::read_object,
+use crate::{
+    command_hook::{
+        HookLocation, ResidentProcess, check_files, entry::CommandHook, failure::HookFailure,
+        stdout::read_object,
+    },
+    trust::outside::TrustedFiles,
 };
 use cotter::{
     Cx,
@@ -26,6 +30,7 @@ pub(crate) struct ResidentHook(Arc<ResidentState>);
 struct ResidentState {
     hook: CommandHook,
     base: HookLocation,
+    files: Arc<TrustedFiles>,
     next: AtomicU64,
     /// The running program. It is taken out during a request: if the request is dropped, the next one starts
     /// a new program.
@@ -40,9 +45,11 @@ struct RunningServer {
 
 impl ResidentHook {
     pub(crate) fn new(hook: CommandHook, base: HookLocation) -> Self {
+        let files = hook.trusted_files(&base);
         ResidentHook(Arc::new(ResidentState {
             hook,
             base,
+            files,
             next: AtomicU64::new(1),
             server: Mutex::default(),
         }))
@@ -91,6 +98,7 @@ impl ResidentState {
         let mut running = match slot.take().filter(|running| running.project == project) {
             Some(running) => running,
             None => {
+                check_files(self.files.clone()).await?;
                 let job = self.hook.process_spec(&self.base, request, vec![]);
                 let server = self.base.host.serve(job).map_err(HookFailure::Host)?;
                 RunningServer { project: project.into(), server }

@@ -17,7 +17,7 @@ use std::{
 use rustix::fs::FileType;
 use sha2::{Digest, Sha256};
 
-use crate::trust::{TrustError, state};
+use crate::trust::{TrustError, outside, state};
 use cotter::fs::open::Folder;
 
 /// The maximum number of files, folders and links in a snapshot.
@@ -38,7 +38,8 @@ const MAX_LINKS: usize = 40;
 /// The contents that a person trusts: every file of a folder, or one single file, with its bytes.
 ///
 /// A folder without files is not part of a snapshot, because copies and checkouts do not contain empty
-/// folders. State, and a file that is a source of its own, are left out.
+/// folders. State, and a file that is a source of its own, are left out. The files elsewhere that a source of a
+/// project runs are items below `.outside`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Snapshot {
     source: PathBuf,
@@ -139,8 +140,9 @@ impl Snapshot {
                 return Err(TrustError::new(&source, format_args!("is {}", describe_type(kind))));
             }
         }
-        let SnapshotWalk { items, left_out, .. } = walk;
+        let SnapshotWalk { mut items, left_out, .. } = walk;
         check_links(&source, &items)?;
+        items.append(&mut outside::items(&source, &items)?);
         Ok(Snapshot { hash: hash(&items), source, items, left_out })
     }
 

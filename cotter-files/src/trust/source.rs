@@ -66,6 +66,16 @@ pub fn folder_that_needs_trust(
     inside.filter(needs_trust).last().map(Path::to_owned)
 }
 
+/// The folder whose source this is: the one that the source is in. `None` if the name is not that of a source.
+pub(crate) fn project_of(source: &Path) -> Option<&Path> {
+    let (name, parent) = (source.file_name()?, source.parent()?);
+    if name == LOCAL_SETTINGS && parent.ends_with(".claude") {
+        return parent.parent();
+    }
+    let is_source = name == ".mcp.json" || FOLDERS.iter().any(|(known, _)| name == *known);
+    is_source.then_some(parent)
+}
+
 /// True for the user's own `.agents` and `.claude`, which are in the home folder.
 fn is_of_user(source: &Path, home: Option<&Path>) -> bool {
     home.is_some() && source.parent() == home && !source.ends_with(".cotter")

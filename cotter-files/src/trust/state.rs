@@ -148,7 +148,7 @@ pub fn has_state(source: &Path) -> bool {
     SOURCES.iter().any(|name| source.ends_with(name))
 }
 
-fn has_code_name(at: &Path) -> bool {
+pub(crate) fn has_code_name(at: &Path) -> bool {
     let name = at.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     // Also an ending in the middle: `x.py.1`.
     let mut endings = name.split('.').skip(1);
@@ -156,7 +156,7 @@ fn has_code_name(at: &Path) -> bool {
 }
 
 /// True if the first bytes of a file are those of a script or a program.
-fn is_code(head: &[u8]) -> bool {
+pub(crate) fn is_code(head: &[u8]) -> bool {
     head.starts_with(b"#!") || head.starts_with(b"\x7fELF") || head.starts_with(b"\0asm")
 }
 

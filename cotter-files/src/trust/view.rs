@@ -8,7 +8,7 @@ use crate::{
     trust::{
         declared::{Declared, DeclaredCommand, Invocation, Pinning},
         diff::{ChangeKind, DiffLine, Difference, FileChange},
-        show_path,
+        outside, show_path,
         snapshot::{Snapshot, SnapshotItem},
         store::{Grants, TrustState},
     },
@@ -190,6 +190,15 @@ fn push_files(out: &mut String, snapshot: &Snapshot) {
                 push(out, format_args!("  link  {name} -> {}\n", text::show_line(&target)));
             }
         }
+    }
+    if snapshot.items().any(|(path, _)| path.starts_with(outside::FOLDER)) {
+        push(
+            out,
+            format_args!(
+                "  `{}` holds the files elsewhere that these commands run\n",
+                outside::FOLDER
+            ),
+        );
     }
 }
 

@@ -273,7 +273,7 @@ fn restore_entries(
 }
 
 /// The links among the folders above a path, the topmost first.
-fn links_above(path: &Path) -> impl Iterator<Item = PathBuf> {
+pub(crate) fn links_above(path: &Path) -> impl Iterator<Item = PathBuf> {
     let mut above: Vec<_> = path.ancestors().skip(1).collect();
     above.reverse();
     let is_link =

@@ -146,18 +146,23 @@ impl Confinement {
             let planned = plan.entry(path.to_path_buf()).or_insert(kind);
             *planned = kind.max(*planned);
         };
-        let exists = |path: &&PathBuf| path.symlink_metadata().is_ok_and(|meta| !meta.is_symlink());
+        let exists = |path: &&PathBuf| path.symlink_metadata().is_ok();
+        let is_link =
+            |path: &Path| path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
         for path in self.protected.iter().filter(exists) {
-            // Without this, it could be moved away with its folder.
-            if let Some(parent) = path.parent().filter(|parent| !self.is_write_root(parent)) {
-                add(parent, MountKind::Pinned);
+            // Without this, it could be moved away with a folder that it is in.
+            let above = path.ancestors().skip(1).take_while(|above| !self.is_write_root(above));
+            let within = |above: &&Path| self.write_roots().any(|root| above.starts_with(root));
+            above.filter(within).for_each(|above| add(above, MountKind::Pinned));
+            if !is_link(path) {
+                add(path, MountKind::ReadOnly);
             }
-            add(path, MountKind::ReadOnly);
         }
         for path in &self.nested {
             add(path, MountKind::ReadOnly);
         }
-        for above in self.closed.iter().filter(exists).flat_map(|path| path.ancestors().skip(1)) {
+        let closed = self.closed.iter().filter(|path| exists(path) && !is_link(path));
+        for above in closed.flat_map(|path| path.ancestors().skip(1)) {
             let is_inside = |root: &PathBuf| above.starts_with(root) && above != root;
             if self.write_roots().any(is_inside) {
                 add(above, MountKind::Pinned);

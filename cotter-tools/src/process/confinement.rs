@@ -21,6 +21,7 @@ use cotter_files::{command_hook::ProcessSpec, trust::state};
 use crate::{
     confine::{
         Confinement, Network, Sandbox,
+        guard::links_above,
         index::{EndCheck, FoundFiles},
         interpreters, is_approved, makes_repository, protect, system,
     },
@@ -122,16 +123,19 @@ impl Confinement {
         self.nested = nested;
     }
 
-    /// Protects the files that hooks run, unless the call was approved to write them.
+    /// Protects the files that hooks run, and the links on the way to them, unless the call was approved to
+    /// write them.
     pub(crate) fn protect_declared(&mut self, files: Vec<PathBuf>, facts: &Facts) {
         let is_approved =
             |file: &PathBuf| facts.writes.iter().any(|written| file.starts_with(written));
         let is_file =
-            |file: &PathBuf| file.symlink_metadata().is_ok_and(|metadata| metadata.is_file());
+            |file: &PathBuf| file.symlink_metadata().is_ok_and(|metadata| !metadata.is_dir());
         let is_writable = |file: &PathBuf| self.writes.iter().any(|root| file.starts_with(root));
-        let files = files.into_iter().filter(|file| is_file(file) && is_writable(file));
-        let files: Vec<_> = files.filter(|file| !is_approved(file)).collect();
-        self.nested.extend(files);
+        let files = files.into_iter().filter(is_file);
+        let links = |file: PathBuf| links_above(&file).chain([file.clone()]).collect::<Vec<_>>();
+        let files = files.flat_map(links).filter(|file| is_writable(file) && !is_approved(file));
+        let files: Vec<_> = files.collect();
+        self.protected.extend(files);
     }
 
     /// Covers what the call does not name: secrets and what rules forbid to read.

@@ -1,24 +1,17 @@
-//! The files that a hook's command names, as far as they are known when it is loaded. The agent must not
-//! change them unasked: it would change what the hook does.
+//! The files that a command names, as far as they are known when it is loaded. The agent must not change those
+//! of a hook unasked: it would change what the hook does.
 
 use std::path::{Path, PathBuf};
 
 use cotter::fs::{declared_file::DeclaredFile, workspace::is_system};
 
-use crate::command_hook::CommandLine;
-
 /// The variables that name the project in a command.
 const PROJECT: [&str; 3] = ["CLAUDE_PROJECT_DIR", "COTTER_PROJECT_DIR", "PWD"];
 
-/// Lists the files that a command names. A word that only looks like a path is listed too. `folder` is the
-/// folder that the hook was declared for.
-pub(crate) fn of(command: &CommandLine, folder: &Path) -> Vec<DeclaredFile> {
-    let words = match command {
-        CommandLine::Shell(line) => vec![line.clone()],
-        CommandLine::Words(words) => words.iter().map(ToString::to_string).collect(),
-    };
-    let separates = |c: char| c.is_whitespace() || ";|&()<>=`".contains(c);
-    let parts = words.iter().flat_map(|word| word.split(separates));
+/// Lists the files that a line or a word of a command names. A word that only looks like a path is listed too.
+/// `folder` is the folder that the command was declared for.
+pub(crate) fn of(text: &str, folder: &Path) -> Vec<DeclaredFile> {
+    let parts = text.split(|c: char| c.is_whitespace() || ";|&()<>=`".contains(c));
     let mut files = vec![];
     for part in parts {
         let part: String = part.chars().filter(|c| !matches!(c, '"' | '\'')).collect();
@@ -72,7 +65,7 @@ mod tests {
     use super::*;
 
     fn check(line: &str, expected: Expect) {
-        let files = of(&CommandLine::Shell(line.into()), Path::new("/trusted"));
+        let files = of(line, Path::new("/trusted"));
         let lines: Vec<_> = files.iter().map(|file| format!("{file:?}\n")).collect();
         expected.assert_eq(&lines.concat());
     }
