@@ -672,6 +672,8 @@ impl Random {
 pub(crate) struct Generated {
     pub(crate) text: String,
     pub(crate) rows: Vec<&'static str>,
+    /// True if it was made for a row that is rarely executed. Such a script may come again.
+    pub(crate) is_for_rare: bool,
 }
 
 /// The deepest nesting of random rows.
@@ -709,13 +711,14 @@ const PLACES: [(&str, &str); 6] = [
     ("plainfolder", "ls «»"),
 ];
 
-/// Makes a script. One in four is made for a row that was executed fewer than `least` times.
+/// Makes a script. One in three is made for a row that was executed fewer than `least` times.
 pub(crate) fn generate(random: &mut Random, counts: &RowCounts, least: usize) -> Generated {
-    let mut generated = Generated { text: String::new(), rows: vec![] };
-    let rare = match random.below(4) {
+    let rare = match random.below(3) {
         0 => pick_rare(random, counts, least),
         _ => None,
     };
+    let mut generated =
+        Generated { text: String::new(), rows: vec![], is_for_rare: rare.is_some() };
     match rare {
         None => expand("script", 0, random, &mut generated),
         Some((symbol, row)) => {
@@ -724,8 +727,10 @@ pub(crate) fn generate(random: &mut Random, counts: &RowCounts, least: usize) ->
             generated.text.push_str(before);
             expand_row(row, SHALLOW, random, &mut generated);
             generated.text.push_str(after);
-            generated.text.push_str("; ");
-            expand("item", SHALLOW, random, &mut generated);
+            if random.below(2) == 0 {
+                generated.text.push_str("; ");
+                expand("item", SHALLOW, random, &mut generated);
+            }
         }
     }
     generated
@@ -783,5 +788,5 @@ pub(crate) fn mutate(texts: &[String], random: &mut Random) -> Generated {
         }
         text = words.join(" ");
     }
-    Generated { text, rows: vec!["a mutation"] }
+    Generated { text, rows: vec!["a mutation"], is_for_rare: false }
 }
