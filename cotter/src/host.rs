@@ -26,7 +26,7 @@ pub use crate::{
         answer::{is_no, is_yes, no_known_key},
         refusal::{find_refusal, is_refusal_word, text_has_refusal},
     },
-    permission::tool_names::{OTHER_NAMES, check_tool_names, our_name, our_tools},
+    permission::tool_names::{OTHER_NAMES, check_tool_names, corrected_name, our_name, our_tools},
 };
 
 /// Returns the event of a hook request as in-process handlers see it; `None` at a point other than `P`.

@@ -20,7 +20,7 @@ use crate::{
 };
 use cotter::{
     hooks::external::ExternalHookSpec,
-    host::our_tools,
+    host::{corrected_name, our_tools},
     permission::rule::{Rule, RuleKind},
     text,
 };
@@ -157,6 +157,7 @@ impl<'a> EntryReader<'a> {
             Err(why) => return self.add_broken(event, vec![Matcher::All], &node, why.message()),
         };
         let matcher = self.matcher(event, &object);
+        self.check_tool_names(event, &object, &matcher);
         if object.get("hooks").is_none() && object.get("command").is_some() {
             let why = "a handler is in place of a group with a list `hooks`: it is read as a group";
             self.report(Severity::Repaired, Some(&node), why);
@@ -183,8 +184,11 @@ impl<'a> EntryReader<'a> {
             Matcher::All
         });
         if let (true, Matcher::Names(names)) = (event.is_about_tools(), &matcher) {
-            let is_known =
-                |name: &&String| !our_tools(name).is_empty() || name.starts_with("mcp__");
+            let is_known = |name: &&String| {
+                !our_tools(name).is_empty()
+                    || corrected_name(name).is_some()
+                    || name.starts_with("mcp__")
+            };
             if let Some(name) = names.iter().find(|name| !is_known(name)) {
                 let name = text::show_line(name);
                 let why = format!("no tool of Cotter is known as `{}`", text::cut_chars(&name, 60));
@@ -192,6 +196,22 @@ impl<'a> EntryReader<'a> {
             }
         }
         matcher
+    }
+
+    /// Reports the names in a matcher that are nearly those of a tool: they match nothing, and whoever wrote them
+    /// relies on a gate. The tool that is meant is gated by a hook that fails.
+    fn check_tool_names(&mut self, event: ClaudeEvent, object: &Object<'_>, matcher: &Matcher) {
+        let (true, Some(node), Matcher::Names(names)) =
+            (event.is_about_tools(), object.get("matcher"), matcher)
+        else {
+            return;
+        };
+        for name in names {
+            if let Some(right) = corrected_name(name) {
+                let why = format!("there is no tool `{name}`: here it is `{right}`");
+                self.add_broken(event, vec![Matcher::Names(vec![right.into()])], &node, &why);
+            }
+        }
     }
 
     fn handler(&mut self, event: ClaudeEvent, matcher: Matcher, node: Node<'_>) {

@@ -26,6 +26,14 @@ pub fn our_name(theirs: &str) -> Option<&'static str> {
     OTHER_NAMES.iter().find(|(name, _)| *name == theirs).map(|(_, ours)| *ours)
 }
 
+/// Returns the name that a file of another program must use for the tool that a text means: in another case, or
+/// by our name. `None` if the text is right, or means no known tool.
+pub fn corrected_name(text: &str) -> Option<&'static str> {
+    let by_case = OTHER_NAMES.iter().find(|(other, _)| other.eq_ignore_ascii_case(text));
+    let by_ours = || OTHER_NAMES.iter().find(|(_, ours)| ours.eq_ignore_ascii_case(text));
+    by_case.or_else(by_ours).map(|(name, _)| *name).filter(|name| *name != text)
+}
+
 /// The tools that ship.
 pub(crate) const OUR_TOOLS: [&str; 16] = [
     "bash",
