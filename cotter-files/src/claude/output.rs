@@ -148,14 +148,34 @@ const KEYS: [&str; 8] = [
     "additionalContext",
 ];
 
+/// The published keys of `hookSpecificOutput` that say something.
+const OWN_KEYS: [&str; 12] = [
+    "permissionDecision",
+    "permissionDecisionReason",
+    "decision",
+    "reason",
+    "updatedInput",
+    "updatedToolOutput",
+    "updatedMCPToolOutput",
+    "additionalContext",
+    "sessionTitle",
+    "watchPaths",
+    "initialUserMessage",
+    "retry",
+];
+
 /// Interprets an output object at an event.
 fn read(event: ClaudeEvent, object: &Map<String, Value>) -> Result<HookOutput, String> {
-    let is_unknown = |key: &String| !KEYS.contains(&key.as_str());
-    if !object.is_empty() && object.keys().all(is_unknown) && find_refusal(object).is_none() {
-        return Err(no_known_key(object));
-    }
     let empty = Map::new();
     let own = object.get("hookSpecificOutput").and_then(Value::as_object).unwrap_or(&empty);
+    for (part, known) in [(object, &KEYS[..]), (own, &OWN_KEYS)] {
+        let says_nothing =
+            |(key, value): (&String, &Value)| value.is_null() || !known.contains(&key.as_str());
+        let is_named = part.iter().any(|(key, _)| key != "hookEventName");
+        if is_named && part.iter().all(says_nothing) && find_refusal(object).is_none() {
+            return Err(no_known_key(part));
+        }
+    }
     let answer = OutputObject { object, own, event };
     let mut output = HookOutput::default();
     let has_context = !matches!(

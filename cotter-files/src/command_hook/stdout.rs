@@ -33,7 +33,8 @@ impl HookStdout {
     /// Reads the output. In text that is not one object, each object that begins and ends at a line border is
     /// read, and only for a refusal.
     pub(crate) fn read(stdout: &[u8]) -> Self {
-        let trimmed = stdout.trim_ascii();
+        let cleaned = clean(stdout);
+        let trimmed = cleaned.trim_ascii();
         let cause = match trimmed.first() {
             Some(b'{') => match read_object(trimmed) {
                 Ok(object) => return HookStdout::Object(object),
@@ -45,7 +46,7 @@ impl HookStdout {
         let lines = read_objects_in_lines(&text);
         let is_broken = lines.has_broken || std::str::from_utf8(trimmed).is_err();
         let refusal = lines.objects.iter().find_map(find_refusal);
-        let has_refusal = || is_broken && text_has_refusal(&text);
+        let has_refusal = || text_has_refusal(&text);
         match (refusal, cause) {
             (Some(reason), _) if !reason.is_empty() => HookStdout::Refusal(reason),
             (Some(_), _) => HookStdout::Refusal(IN_TEXT.into()),
@@ -56,6 +57,15 @@ impl HookStdout {
             (None, _) => HookStdout::Text(text.into_owned()),
         }
     }
+}
+
+/// The output without a byte order mark and control characters, which no JSON has outside its texts. A carriage
+/// return ends a line.
+fn clean(stdout: &[u8]) -> Vec<u8> {
+    let stdout = stdout.strip_prefix(b"\xef\xbb\xbf").unwrap_or(stdout);
+    let is_kept = |byte: &u8| !byte.is_ascii_control() || matches!(byte, b'\n' | b'\t');
+    let bytes = stdout.iter().map(|byte| if *byte == b'\r' { b'\n' } else { *byte });
+    bytes.filter(is_kept).collect()
 }
 
 /// The objects that begin and end at line borders.
@@ -203,6 +213,21 @@ mod tests {
             "log\n{\"decision\": \"block\"",
             expect!["refusal: its output contains a refusal, although it is not valid as a whole"],
         );
+        for text in [
+            "log {\"continue\": false}",
+            "[{\"decision\": \"block\"}]",
+            "INFO: {\"decision\": \"block\"}",
+            "log\r{\"decision\": \"block\"}\rmore",
+        ] {
+            check(
+                text,
+                expect![
+                    "refusal: its output contains a refusal, although it is not valid as a whole"
+                ],
+            );
+        }
+        check("\u{feff}{\"decision\": \"block\"}", expect![[r#"object {"decision":"block"}"#]]);
+        check("\0\u{1b}{\"decision\": \"block\"}", expect![[r#"object {"decision":"block"}"#]]);
         check(
             "{\"continue\": false, \"continue\": true}",
             expect!["refusal: its output contains a refusal, although it is not valid as a whole"],
@@ -213,7 +238,6 @@ mod tests {
     fn l8_permission_between_lines_of_text_is_only_text() {
         check("log\n{\"continue\": true}", expect![[r#"text "log\n{\"continue\": true}""#]]);
         check("{}\n{}", expect![[r#"text "{}\n{}""#]]);
-        check("log {\"continue\": false}", expect![[r#"text "log {\"continue\": false}""#]]);
     }
 
     #[test]

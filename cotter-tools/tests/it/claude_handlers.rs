@@ -35,9 +35,10 @@ use crate::machine::Scratch;
 const EVENTS: [&str; 3] = ["PreToolUse", "PostToolUse", "UserPromptSubmit"];
 
 /// Handlers whose failure the pages let pass and that block here, each with the reason.
-const STRICTER: [(&str, &str); 6] = [
+const STRICTER: [(&str, &str); 7] = [
     ("fail-killed", "signal 9 is also what a limit of memory sends"),
     ("fail-log-before-json", "a refusal counts wherever it is said"),
+    ("fail-array", "a refusal counts wherever it is said"),
     ("fail-json-twice", "a refusal counts wherever it is said"),
     ("fail-wrong-case", "a refusal counts in any spelling"),
     ("fail-top-level-fields", "a refusal counts wherever it is said"),

@@ -8,6 +8,17 @@ use crate::hooks::external::answer::{is_no, is_yes};
 /// Words that refuse, in any letter case.
 const REFUSALS: [&str; 7] = ["deny", "denied", "block", "blocked", "reject", "refuse", "no"];
 
+/// Keys whose values decide, as a word or as an object with one.
+const DECISION_KEYS: [&str; 7] = [
+    "permissiondecision",
+    "decision",
+    "behavior",
+    "permission",
+    "hookspecificoutput",
+    "verdict",
+    "action",
+];
+
 /// Keys whose values are data of the call, not words of the hook.
 const DATA_KEYS: [&str; 7] = [
     "input",
@@ -46,11 +57,9 @@ pub fn find_refusal(object: &Map<String, Value>) -> Option<String> {
     };
     members.iter().find_map(|(key, value)| {
         let refuses = match (key.as_str(), value) {
-            ("permissiondecision" | "decision" | "behavior", Value::String(word)) => {
-                is_refusal_word(word)
-            }
+            (key, Value::String(word)) if DECISION_KEYS.contains(&key) => is_refusal_word(word),
             ("decision", Value::Bool(decision)) => !decision,
-            ("continue", word) => is_no(Some(word)),
+            ("continue" | "allow" | "allowed" | "approve" | "approved", word) => is_no(Some(word)),
             ("block" | "blocked" | "deny" | "denied", word) => is_yes(Some(word)),
             _ => false,
         };
@@ -58,8 +67,18 @@ pub fn find_refusal(object: &Map<String, Value>) -> Option<String> {
             return Some(reason().unwrap_or_default());
         }
         let inner = if DATA_KEYS.contains(&key.as_str()) { None } else { find_below(value) };
+        let inner = inner.or_else(|| decides_no(key, value).then(String::new));
         inner.map(|inner| if inner.is_empty() { reason().unwrap_or_default() } else { inner })
     })
+}
+
+/// True for a decision in a form of its own: `{"decision": {"type": "block"}}`.
+fn decides_no(key: &str, value: &Value) -> bool {
+    let is_reason = |key: &str| REASON_KEYS.iter().any(|known| key.eq_ignore_ascii_case(known));
+    let refuses = |(key, part): (&String, &Value)| {
+        !is_reason(key) && part.as_str().is_some_and(is_refusal_word)
+    };
+    DECISION_KEYS.contains(&key) && value.as_object().is_some_and(|parts| parts.iter().any(refuses))
 }
 
 fn find_below(value: &Value) -> Option<String> {
@@ -121,6 +140,13 @@ mod tests {
         check(r#"{"permission_decision": "deny", "reason": "r"}"#, Some("r"));
         check(r#"{"reason": "outer", "hookSpecificOutput": {"decision": "no"}}"#, Some("outer"));
         check(r#"{"answers": [{"blocked": "yes"}]}"#, Some(""));
+        check(r#"{"hookSpecificOutput": "deny"}"#, Some(""));
+        check(r#"{"hookSpecificOutput": {"permission": "deny"}}"#, Some(""));
+        check(
+            r#"{"hookSpecificOutput": {"hookEventName": "PreToolUse", "allow": false}}"#,
+            Some(""),
+        );
+        check(r#"{"decision": {"type": "block"}, "reason": "r"}"#, Some("r"));
     }
 
     #[test]
@@ -131,6 +157,8 @@ mod tests {
         check(r#"{"modified": {"decision": "deny"}}"#, None);
         check(r#"{"hookSpecificOutput": {"updatedInput": {"blocked": true}}}"#, None);
         check(r#"{"output": "block"}"#, None);
+        check(r#"{"hookSpecificOutput": {"additionalContext": "x"}, "allow": true}"#, None);
+        check(r#"{"decision": {"behavior": "allow", "message": "no"}}"#, None);
     }
 
     #[test]
