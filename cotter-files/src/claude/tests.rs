@@ -698,20 +698,20 @@ fn b3_exit_code_and_output_are_interpreted_per_claude_event() {
         "",
         "",
         expect![[r#"
-            PreToolUse: failure: it was ended by signal 9, which a limit of memory, time or processes sends
-            PermissionRequest: failure: it was ended by signal 9, which a limit of memory, time or processes sends
-            UserPromptSubmit: failure: it was ended by signal 9, which a limit of memory, time or processes sends
-            PostToolUse: failure: it was ended by signal 9, which a limit of memory, time or processes sends
-            PostToolUseFailure: failure: it was ended by signal 9, which a limit of memory, time or processes sends
-            Stop: failure: it was ended by signal 9, which a limit of memory, time or processes sends
-            SubagentStop: failure: it was ended by signal 9, which a limit of memory, time or processes sends
-            PreCompact: failure: it was ended by signal 9, which a limit of memory, time or processes sends
-            SessionStart: failure: it was ended by signal 9, which a limit of memory, time or processes sends
-            SubagentStart: failure: it was ended by signal 9, which a limit of memory, time or processes sends
-            Notification: failure: it was ended by signal 9, which a limit of memory, time or processes sends
-            PostCompact: failure: it was ended by signal 9, which a limit of memory, time or processes sends
-            StopFailure: failure: it was ended by signal 9, which a limit of memory, time or processes sends
-            SessionEnd: failure: it was ended by signal 9, which a limit of memory, time or processes sends
+            PreToolUse: failure: it was ended by signal 9: it crashed, or a limit of memory, time or processes ended it
+            PermissionRequest: failure: it was ended by signal 9: it crashed, or a limit of memory, time or processes ended it
+            UserPromptSubmit: failure: it was ended by signal 9: it crashed, or a limit of memory, time or processes ended it
+            PostToolUse: failure: it was ended by signal 9: it crashed, or a limit of memory, time or processes ended it
+            PostToolUseFailure: failure: it was ended by signal 9: it crashed, or a limit of memory, time or processes ended it
+            Stop: failure: it was ended by signal 9: it crashed, or a limit of memory, time or processes ended it
+            SubagentStop: failure: it was ended by signal 9: it crashed, or a limit of memory, time or processes ended it
+            PreCompact: failure: it was ended by signal 9: it crashed, or a limit of memory, time or processes ended it
+            SessionStart: failure: it was ended by signal 9: it crashed, or a limit of memory, time or processes ended it
+            SubagentStart: failure: it was ended by signal 9: it crashed, or a limit of memory, time or processes ended it
+            Notification: failure: it was ended by signal 9: it crashed, or a limit of memory, time or processes ended it
+            PostCompact: failure: it was ended by signal 9: it crashed, or a limit of memory, time or processes ended it
+            StopFailure: failure: it was ended by signal 9: it crashed, or a limit of memory, time or processes ended it
+            SessionEnd: failure: it was ended by signal 9: it crashed, or a limit of memory, time or processes ended it
         "#]],
     );
     heard(
@@ -1073,6 +1073,29 @@ fn b3_published_claude_hook_entries_are_read() {
             exit-af164c at Stop [all] 600s: ["bash", "-c", "exit 2"]
             date-6eb75c at UserPromptSubmit [all] 30s: sh: date
             cargo-0045c0 at PostToolUse [Write write] 600s: sh: cargo fmt, nobody waits, if Write(*.rs)
+        "#]],
+    );
+}
+
+/// A gate under a name that is nearly right would match nothing.
+#[test]
+fn b3_c1_misspelled_tool_in_a_matcher_is_an_error_with_the_right_name() {
+    check(
+        r#"{"hooks": {
+            "PreToolUse": [
+                {"matcher": "bash|Write", "hooks": [{"type": "command", "command": "./a"}]},
+                {"matcher": "webfetch", "hooks": [{"type": "command", "command": "./b"}]}],
+            "PostToolUse": [{"matcher": "ask_user", "hooks": [{"type": "command", "command": "./c"}]}]
+        }}"#,
+        expect![[r#"
+            PreToolUse-1196de at PreToolUse [Bash bash bash_background] 600s: nobody (its entry cannot be read: there is no tool `bash`: here it is `Bash`)
+            a at PreToolUse [Write bash write] 600s: sh: ./a
+            PreToolUse-9fe8d8 at PreToolUse [WebFetch fetch] 600s: nobody (its entry cannot be read: there is no tool `webfetch`: here it is `WebFetch`)
+            b at PreToolUse [webfetch] 600s: sh: ./b
+            c at PostToolUse [ask_user] 600s: sh: ./c
+            .claude/settings.json:3: there is no tool `bash`: here it is `Bash` [rejected]
+            .claude/settings.json:4: there is no tool `webfetch`: here it is `WebFetch` [rejected]
+            .claude/settings.json:5: there is no tool `ask_user`: here it is `AskUserQuestion` [ok]
         "#]],
     );
 }

@@ -226,7 +226,7 @@ mod tests {
             "",
             "",
             expect![
-                "failure: it was ended by signal 9, which a limit of memory, time or processes sends"
+                "failure: it was ended by signal 9: it crashed, or a limit of memory, time or processes ended it"
             ],
         );
     }

@@ -31,8 +31,29 @@ impl fmt::Display for HookFailure {
     }
 }
 
-/// The signals that a limit of the host or of the system sends: KILL, XCPU, XFSZ, SYS.
-const HOST_SIGNALS: [i32; 4] = [9, 24, 25, 31];
+/// The signals of crashes, and those that a limit of the host or of the system sends: ILL, TRAP, ABRT, BUS, KILL,
+/// SEGV, XCPU, XFSZ, SYS.
+const HOST_SIGNALS: [i32; 9] = [4, 5, 6, 7, 9, 11, 24, 25, 31];
+
+/// Phrases of programs that ran out of something.
+const EXHAUSTED: [&str; 15] = [
+    "no space left on device",
+    "disk quota exceeded",
+    "resource temporarily unavailable",
+    "resource unavailable",
+    "cannot allocate memory",
+    "out of memory",
+    "memoryerror",
+    "too many open files",
+    "file too large",
+    "file size limit",
+    "can't start new thread",
+    "cannot fork",
+    "eagain",
+    "enospc",
+    // A file of compiled Python that was cut off.
+    "marshal data",
+];
 
 impl ProcessOutput {
     /// The exit code of a program that could answer. An error if it was ended by a signal, or if it failed
@@ -40,17 +61,28 @@ impl ProcessOutput {
     pub(crate) fn exit_code(&self) -> Result<i32, HookFailure> {
         match self.exit {
             ProcessExit::Signal(signal) if HOST_SIGNALS.contains(&signal) => {
-                Err(HookFailure::Host(format!(
-                    "it was ended by signal {signal}, which a limit of memory, time or processes sends"
-                )))
+                Err(HookFailure::Host(describe_signal(signal)))
             }
             ProcessExit::Signal(signal) => Err(format!("it was ended by signal {signal}").into()),
             ProcessExit::Code(code) if code != 0 && !self.blocked_accesses.is_empty() => {
                 let why = exit_error(code, &self.stderr);
                 Err(HookFailure::Host(format!("{why}; {}", self.blocked_accesses.join("; "))))
             }
+            // A shell says by such a code how a program that it started ended.
+            ProcessExit::Code(code) if HOST_SIGNALS.contains(&(code - 128)) => {
+                Err(HookFailure::Host(describe_signal(code - 128)))
+            }
+            ProcessExit::Code(code) if ![0, 2].contains(&code) && self.ran_out() => {
+                Err(HookFailure::Host(exit_error(code, &self.stderr)))
+            }
             ProcessExit::Code(code) => Ok(code),
         }
+    }
+
+    /// True if standard error says that memory, disk, processes or files ran out.
+    fn ran_out(&self) -> bool {
+        let stderr = String::from_utf8_lossy(&self.stderr).to_lowercase();
+        EXHAUSTED.iter().any(|phrase| stderr.contains(phrase))
     }
 
     /// An error if a part of standard output is missing.
@@ -70,10 +102,55 @@ pub(crate) fn time_limit_error(limit: Duration, stderr: &str) -> HookFailure {
     })
 }
 
+fn describe_signal(signal: i32) -> String {
+    format!(
+        "it was ended by signal {signal}: it crashed, or a limit of memory, time or processes ended it"
+    )
+}
+
 /// The error of a hook that exited with a code without a meaning, with the end of its standard error.
 pub(crate) fn exit_error(code: i32, stderr: &[u8]) -> String {
     match text::take_last_lines(&String::from_utf8_lossy(stderr)) {
         end if end.is_empty() => format!("it exited with code {code}"),
         end => format!("it exited with code {code}: {end}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the system took from a hook is no answer of the hook.
+    #[test]
+    fn c1_hook_that_ran_out_of_something_is_not_asked() {
+        let check = |exit: ProcessExit, stderr: &str| {
+            let output = ProcessOutput {
+                exit,
+                stdout: vec![],
+                stderr: stderr.into(),
+                remarks: vec![],
+                blocked_accesses: vec![],
+            };
+            match output.exit_code() {
+                Ok(_) => "answers",
+                Err(HookFailure::Hook(_)) => "failed",
+                Err(HookFailure::Host(_)) => "host",
+            }
+        };
+        for (exit, stderr, expected) in [
+            (ProcessExit::Code(127), "sh: 1: python3: not found", "answers"),
+            (ProcessExit::Code(134), "", "host"),
+            (ProcessExit::Code(133), "", "host"),
+            (ProcessExit::Signal(6), "", "host"),
+            (ProcessExit::Signal(13), "", "failed"),
+            (ProcessExit::Code(141), "", "answers"),
+            (ProcessExit::Code(1), "mktemp: failed: No space left on device", "host"),
+            (ProcessExit::Code(1), "OSError: [Errno 24] Too many open files", "host"),
+            (ProcessExit::Code(1), "EOFError: marshal data too short", "host"),
+            (ProcessExit::Code(1), "no such rule", "answers"),
+            (ProcessExit::Code(2), "cannot fork", "answers"),
+        ] {
+            assert_eq!(check(exit, stderr), expected, "{exit:?} {stderr}");
+        }
     }
 }
