@@ -44,6 +44,7 @@ const KEYS: &[&str] = &[
     "roots",
     "readRoots",
     "caches",
+    "hookRoots",
     "environment",
     "mcpServers",
     "hooks",
@@ -63,6 +64,7 @@ pub const KEYS_CLOSED_TO_PROJECTS: &[&str] = &[
     "roots",
     "readRoots",
     "caches",
+    "hookRoots",
     "environment",
     "disable",
     "plugins",
@@ -122,6 +124,8 @@ pub struct AccessSettings {
     pub read_roots: Vec<SourcedText>,
     /// More folders that commands in the sandbox may write: `caches`.
     pub caches: Vec<SourcedText>,
+    /// Folders and log files that a project's hooks may write besides: `hookRoots`.
+    pub hook_roots: Vec<SourcedText>,
     /// Variables that commands get besides the usual ones: `environment`.
     pub environment: Vec<SourcedText>,
 }
@@ -206,6 +210,7 @@ impl Settings {
                 roots: list("roots")?,
                 read_roots: list("readRoots")?,
                 caches: list("caches")?,
+                hook_roots: list("hookRoots")?,
                 environment: list("environment")?,
             },
             hooks: object.get("hooks").map(CommandHook::read_all).transpose()?.unwrap_or_default(),
@@ -281,7 +286,9 @@ pub struct MergedSettings {
 
 impl MergedSettings {
     fn merge_access(&mut self, settings: &Settings) {
-        let AccessSettings { roots, read_roots, caches, environment } = &settings.access;
+        let AccessSettings { roots, read_roots, caches, hook_roots, environment } =
+            &settings.access;
+        self.access.hook_roots.extend_from_slice(hook_roots);
         self.access.roots.extend_from_slice(roots);
         self.access.read_roots.extend_from_slice(read_roots);
         self.access.caches.extend_from_slice(caches);
@@ -524,9 +531,15 @@ mod tests {
         }
         lines.extend(permissions.policies.iter().map(|guard| format!("{guard:?}")));
         lines.extend(settings.sandbox.map(|sandbox| format!("sandbox {}", sandbox.as_str())));
-        let AccessSettings { roots, read_roots, caches, environment } = &settings.access;
-        let lists =
-            [("roots", roots), ("read", read_roots), ("caches", caches), ("env", environment)];
+        let AccessSettings { roots, read_roots, caches, hook_roots, environment } =
+            &settings.access;
+        let lists = [
+            ("roots", roots),
+            ("read", read_roots),
+            ("caches", caches),
+            ("hooks", hook_roots),
+            ("env", environment),
+        ];
         for (word, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
             let shown = list.iter().map(at).collect::<Vec<_>>().join(", ");
             lines.push(format!("{word} [{shown}]"));
@@ -608,7 +621,7 @@ mod tests {
             r#"{"theme": "dark"}"#,
             expect![[r#"
                 error: settings.json:1:2: $.theme: unknown key `theme`
-                hint: known keys are `$schema`, `model`, `fallbackModels`, `providers`, `models`, `permissions`, `limits`, `sandbox`, `roots`, `readRoots`, `caches`, `environment`, `mcpServers`, `hooks`, `disable`, `plugins`, `claude`, `claudeHooks`"#]],
+                hint: known keys are `$schema`, `model`, `fallbackModels`, `providers`, `models`, `permissions`, `limits`, `sandbox`, `roots`, `readRoots`, `caches`, `hookRoots`, `environment`, `mcpServers`, `hooks`, `disable`, `plugins`, `claude`, `claudeHooks`"#]],
         );
         check(
             r#"{"limits": {"max-turns": 3}}"#,
@@ -620,7 +633,7 @@ mod tests {
             "{\"a\\u001b[31m\u{202e}\": 1}",
             expect![[r#"
                 error: settings.json:1:2: $["a\u001b[31m\u{202e}"]: unknown key `a\u{1b}[31m\u{202e}`
-                hint: known keys are `$schema`, `model`, `fallbackModels`, `providers`, `models`, `permissions`, `limits`, `sandbox`, `roots`, `readRoots`, `caches`, `environment`, `mcpServers`, `hooks`, `disable`, `plugins`, `claude`, `claudeHooks`"#]],
+                hint: known keys are `$schema`, `model`, `fallbackModels`, `providers`, `models`, `permissions`, `limits`, `sandbox`, `roots`, `readRoots`, `caches`, `hookRoots`, `environment`, `mcpServers`, `hooks`, `disable`, `plugins`, `claude`, `claudeHooks`"#]],
         );
     }
 
@@ -1173,7 +1186,7 @@ mod tests {
             "{\"日本\": 1}",
             expect![[r#"
                 error: settings.json:1:2: $["日本"]: unknown key `日本`
-                hint: known keys are `$schema`, `model`, `fallbackModels`, `providers`, `models`, `permissions`, `limits`, `sandbox`, `roots`, `readRoots`, `caches`, `environment`, `mcpServers`, `hooks`, `disable`, `plugins`, `claude`, `claudeHooks`"#]],
+                hint: known keys are `$schema`, `model`, `fallbackModels`, `providers`, `models`, `permissions`, `limits`, `sandbox`, `roots`, `readRoots`, `caches`, `hookRoots`, `environment`, `mcpServers`, `hooks`, `disable`, `plugins`, `claude`, `claudeHooks`"#]],
         );
     }
 
@@ -1564,13 +1577,14 @@ mod tests {
     #[test]
     fn s3_roots_are_merged_and_the_operator_fixes_the_sandbox() {
         check(
-            r#"{"sandbox": "required", "roots": ["~/notes"], "readRoots": ["/opt/sdk"], "caches": ["~/.cache/x"], "environment": ["JAVA_HOME"]}"#,
+            r#"{"sandbox": "required", "roots": ["~/notes"], "readRoots": ["/opt/sdk"], "caches": ["~/.cache/x"], "hookRoots": ["~/.claude/logs"], "environment": ["JAVA_HOME"]}"#,
             expect![[r#"
                 sandbox required
                 roots [~/notes at settings.json:1:35]
                 read [/opt/sdk at settings.json:1:61]
                 caches [~/.cache/x at settings.json:1:85]
-                env [JAVA_HOME at settings.json:1:116]"#]],
+                hooks [~/.claude/logs at settings.json:1:114]
+                env [JAVA_HOME at settings.json:1:149]"#]],
         );
         check_merge(
             &[

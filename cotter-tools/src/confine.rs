@@ -25,6 +25,7 @@
 pub(crate) mod enter;
 pub(crate) mod filter;
 pub(crate) mod guard;
+pub mod hook_root;
 pub(crate) mod index;
 pub(crate) mod interpreters;
 pub(crate) mod mounts;

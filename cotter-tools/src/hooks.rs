@@ -36,7 +36,7 @@ use tokio::{io::AsyncWriteExt, net::unix::pipe::Sender};
 
 use crate::{
     confine::{
-        Confinement, interpreters,
+        Confinement, hook_root, interpreters,
         program_path::{find_program, is_program},
         refusals::describe_not_executable,
     },
@@ -64,6 +64,8 @@ pub struct HookRunner {
     places: Places,
     detached_places: Places,
     state_folders: Arc<StateFolders>,
+    /// Folders and log files that confined hooks may write besides.
+    roots: Arc<[PathBuf]>,
     /// The webhook client, and the redactor for the sent data.
     webhooks: Option<(Webhooks, Arc<Redactor>)>,
 }
@@ -73,6 +75,9 @@ type Variables = Vec<(OsString, OsString)>;
 
 /// The variable that names the folder of compiled Python.
 const COMPILED_PYTHON: &str = "PYTHONPYCACHEPREFIX";
+
+/// The words of Python about a compiled file that was cut off.
+const BROKEN_PYTHON: &str = "marshal data";
 
 fn no_temp(cause: &std::io::Error) -> String {
     let hint = "`TMPDIR` must name a folder that can be written";
@@ -104,6 +109,7 @@ impl HookRunner {
             places,
             detached_places: Places::within_limits(),
             state_folders: Arc::default(),
+            roots: Arc::default(),
             webhooks: None,
         }
     }
@@ -111,6 +117,11 @@ impl HookRunner {
     /// Hides variables from hooks whose entries do not name them.
     pub fn with_hidden(self, names: impl IntoIterator<Item = OsString>) -> Self {
         HookRunner { hidden: names.into_iter().collect(), ..self }
+    }
+
+    /// Also lets confined hooks write these folders and log files. Missing ones are created when a hook starts.
+    pub fn with_roots(self, roots: impl IntoIterator<Item = PathBuf>) -> Self {
+        HookRunner { roots: roots.into_iter().collect(), ..self }
     }
 
     /// Also posts to webhooks. Secrets are removed from the sent data.
@@ -189,6 +200,10 @@ impl HookRunner {
         self.state_folders.make(job.state.as_deref());
         let plan = Confinement::of_hook(job, environment, &self.runner);
         let mut plan = plan.map_err(|cause| cause.to_string())?;
+        if let Some(plan) = &mut plan {
+            hook_root::create_missing(&self.roots);
+            plan.writes.extend(self.roots.iter().filter(|root| root.exists()).cloned());
+        }
         if let (HookLifetime::Stays, Some(plan)) = (lifetime, &mut plan) {
             plan.aside = None;
         }
@@ -235,6 +250,7 @@ impl HookHost for HookRunner {
                 .map_err(|cause| format!("cannot write its input: {cause}"))?;
             let remarks = job.stderr.clone();
             let workspace = job.workspace.clone().with_cwd(&job.cwd);
+            let is_confined = job.confined;
             let (runner, job) = hooks.job(&job, stdin, HookLifetime::Event)?;
             let (confinement, environment) = (job.confinement.clone(), job.environment.clone());
             let count = RunningCount::new(&hooks.running);
@@ -246,6 +262,10 @@ impl HookHost for HookRunner {
             let mut output = collect(running.map_err(|cause| cause.to_string())?, &remarks).await?;
             if output.exit != command_hook::ProcessExit::Code(0) {
                 add_causes(&mut output, confinement.as_ref(), &workspace, &environment);
+                if String::from_utf8_lossy(&output.stderr).contains(BROKEN_PYTHON) {
+                    // Without it, each later start would fail too.
+                    let _ = hooks.runner.clear_compiled(is_confined);
+                }
             }
             Ok(output)
         })

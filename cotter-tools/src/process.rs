@@ -290,6 +290,11 @@ impl Runner {
         }
     }
 
+    /// Removes what was compiled, such as a file that was cut off on a full disk.
+    pub(crate) fn clear_compiled(&self, confined: bool) -> io::Result<()> {
+        std::fs::remove_dir_all(self.compiled(confined)?)
+    }
+
     /// The folder for content that a command wrote to a protected path without approval.
     pub(crate) fn aside(&self) -> io::Result<&Path> {
         Ok(&self.0.private.folders()?.aside)

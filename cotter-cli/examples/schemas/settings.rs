@@ -103,6 +103,8 @@ struct Settings {
     roots: Option<Vec<Folder>>,
     /// More folders that may be read, besides the project.
     read_roots: Option<Vec<Folder>>,
+    /// Folders and log files that hooks of projects may write besides: `~/.claude/logs`. Missing ones are created.
+    hook_roots: Option<Vec<Folder>>,
     /// More folders that commands in the sandbox may write.
     caches: Option<Vec<Folder>>,
     /// The names of variables that commands get besides the usual ones.

@@ -8,6 +8,7 @@ use std::{
 
 use cotter::Workspace;
 use cotter_files::settings::{AccessSettings, SourcedText};
+use cotter_tools::confine::hook_root;
 
 use crate::{error::CliError, paths, terminal::screen};
 
@@ -99,23 +100,47 @@ pub(crate) fn caches(access: &AccessSettings) -> Result<Vec<PathBuf>, CliError> 
     Ok(default.chain(listed_folders(&access.caches, home.as_deref())?).collect())
 }
 
-/// Returns the folders of a list in a settings file.
-fn listed_folders(folders: &[SourcedText], home: Option<&Path>) -> Result<Vec<PathBuf>, CliError> {
-    let absolute = |folder: &SourcedText| {
-        let path = match (folder.text.strip_prefix("~/"), home) {
-            (Some(below), Some(home)) => home.join(below),
-            _ => PathBuf::from(&folder.text),
-        };
-        if path.is_absolute() {
-            if !path.exists() {
-                screen::warn(folder.location.error(format!("folder `{}` not found", folder.text)));
-            }
+/// Returns the folders and log files that hooks of projects may write besides. They need not exist.
+pub(crate) fn hook_roots(access: &AccessSettings) -> Result<Vec<PathBuf>, CliError> {
+    let home = paths::person_home();
+    let check = |root: &SourcedText| {
+        let path = absolute_path(root, home.as_deref())?;
+        if hook_root::may_be_opened(&path, home.as_deref()) && !is_own(&path) {
             return Ok(resolve_links(path));
         }
-        let error = folder.location.error(format!("`{}` is not an absolute path", folder.text));
-        Err(error.with_hint("start it with `/` or `~/`").into())
+        let error = root.location.error(format!("hooks of projects may not write `{}`", root.text));
+        Err(error.with_hint("name a folder of logs or a log file, such as `~/.claude/logs`").into())
     };
-    folders.iter().map(absolute).collect()
+    access.hook_roots.iter().map(check).collect()
+}
+
+/// True for a folder of Cotter, and for what is in one or holds one.
+fn is_own(path: &Path) -> bool {
+    paths::own_folders().iter().any(|own| path.starts_with(own) || own.starts_with(path))
+}
+
+fn absolute_path(path: &SourcedText, home: Option<&Path>) -> Result<PathBuf, CliError> {
+    let absolute = match (path.text.strip_prefix("~/"), home) {
+        (Some(below), Some(home)) => home.join(below),
+        _ => PathBuf::from(&path.text),
+    };
+    if absolute.is_absolute() {
+        return Ok(absolute);
+    }
+    let error = path.location.error(format!("`{}` is not an absolute path", path.text));
+    Err(error.with_hint("start it with `/` or `~/`").into())
+}
+
+/// Returns the folders of a list in a settings file.
+fn listed_folders(folders: &[SourcedText], home: Option<&Path>) -> Result<Vec<PathBuf>, CliError> {
+    let existing = |folder: &SourcedText| {
+        let path = absolute_path(folder, home)?;
+        if !path.exists() {
+            screen::warn(folder.location.error(format!("folder `{}` not found", folder.text)));
+        }
+        Ok(resolve_links(path))
+    };
+    folders.iter().map(existing).collect()
 }
 
 /// Returns a folder of Cotter under every path: the given path, the resolved path, and the targets of the

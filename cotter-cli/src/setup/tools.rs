@@ -87,6 +87,7 @@ pub(crate) fn hook_runner(
     // The switches share the value in an `Arc`; the runner takes a copy of its own.
     let webhooks = Webhooks::clone(&shared_webhooks);
     let hooks = HookRunner::new(runner.clone(), env::vars_os()).with_hidden(hidden);
+    let hooks = hooks.with_roots(access::hook_roots(&values.access)?);
     Ok(hooks.with_webhooks(webhooks, redactor))
 }
 

@@ -370,7 +370,7 @@ fn b3_s18_confined_hook_that_is_denied_access_reports_the_confinement() {
         --- stdout
         done
         --- stderr
-        refused: write: it exited with code 1: cat: ../elsewhere/rules.txt: Permission denied; it runs confined, as commands of the agent do: it reads the project and the `readRoots` of your settings, and writes only where commands may write; access to [T]/elsewhere/rules.txt was refused: it is outside the project; `--add-dir [T]/elsewhere` would open it. Use $TMPDIR for temporary files (cat-a05911, project)
+        refused: write: it exited with code 1: cat: ../elsewhere/rules.txt: Permission denied; access to [T]/elsewhere/rules.txt was refused: it is outside the project; `"readRoots": ["[T]/elsewhere"]` in your settings lets it be read; a hook writes `logs`, `data`, `state`, `cache` and `tmp` in its own folder (cat-a05911, project)
     "#]]);
     world.write("project/.claude/guard.sh", "exit 0");
     hooks(&world, &[("PreToolUse", ".claude/guard.sh")]);

@@ -36,6 +36,7 @@ mod trust_view;
 mod trusted_state;
 mod trusted_text;
 mod named_files;
+mod hook_roots;
 mod reload;
 mod spaces;
 mod spaces_git;

@@ -349,7 +349,7 @@ fn b3_s7_interpreters_that_do_not_start_are_shown_before_trust() {
     let from = shown.find("\ninterpreters").expect("one does not start");
     expect![[r#"
         interpreters that do not start in the sandbox, so gates would block
-          [T]/home/bin/node: exit code 2; [T]/home/bin/node: 2: .: cannot open [T]/home/closed/version.sh: Permission denied; it runs confined, as commands of the agent do: it reads the project and the `readRoots` of your settings, and writes only where commands may write; access to [T]/home/closed/version.sh was refused: it is outside the project; `--add-dir [T]/home/closed` would open it. Use $TMPDIR for temporary files
+          [T]/home/bin/node: exit code 2; [T]/home/bin/node: 2: .: cannot open [T]/home/closed/version.sh: Permission denied; access to [T]/home/closed/version.sh was refused: it is outside the project; `"readRoots": ["~/closed"]` in your settings lets it be read; a hook writes `logs`, `data`, `state`, `cache` and `tmp` in its own folder
           `readRoots` in your settings opens the folders that it needs
     "#]].assert_eq(&shown[from + 1..]);
     let shown = world.shown(&world.output(&["doctor"]));
@@ -357,7 +357,7 @@ fn b3_s7_interpreters_that_do_not_start_are_shown_before_trust() {
     let rows: String = rows.map(|line| format!("{}\n", line.trim())).collect();
     expect![[r#"
         broken  [T]/home/bin/node: does not start in the sandbox, so gates that need it block
-        reason exit code 2; [T]/home/bin/node: 2: .: cannot open [T]/home/closed/version.sh: Permission denied; it runs confined, as commands of the agent do: it reads the project and the `readRoots` of your settings, and writes only where commands may write; access to [T]/home/closed/version.sh was refused: it is outside the project; `--add-dir [T]/home/closed` would open it. Use $TMPDIR for temporary files
+        reason exit code 2; [T]/home/bin/node: 2: .: cannot open [T]/home/closed/version.sh: Permission denied; access to [T]/home/closed/version.sh was refused: it is outside the project; `"readRoots": ["~/closed"]` in your settings lets it be read; a hook writes `logs`, `data`, `state`, `cache` and `tmp` in its own folder
         hint `readRoots` in your settings opens the folders that it needs
     "#]].assert_eq(&rows);
     assert!(!ran.exists());

@@ -146,12 +146,12 @@ fn s6_local_settings_are_a_source_of_their_own() {
         refused "echo-c25b80": "not today"
     "#]]
     .assert_eq(&verdict(&world));
-    // The folder changes: the hooks of both block.
+    // The folder changes: the hooks of both block, and the first answer stands.
     world.write("project/.claude/hooks/rules.py", "CODE = 0\n");
     expect![[r#"
-        refused "echo-c25b80": "[T]/project/.claude changed since it was trusted: `cotter trust` shows the difference"
+        refused "guard": "[T]/project/.claude changed since it was trusted: `cotter trust` shows the difference"
         warning: [T]/project/.claude changed since it was trusted: its rules still apply, its hooks block every call that they match until it is trusted again, nothing else of it runs (`cotter trust` shows how it changed)
-    "#]].assert_eq(&verdict(&world));
+    "#]].assert_eq(&verdict(&world).replace("echo-c25b80", "guard"));
     // Only the local settings are trusted.
     assert!(world.output(&["untrust", ".claude"]).status.success());
     world.trust_now(&["project/.claude/settings.local.json"]);

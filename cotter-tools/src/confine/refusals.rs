@@ -2,13 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use cotter::{Workspace, fs::paths};
+use cotter::{
+    Workspace,
+    fs::{paths, workspace::is_system},
+};
 use cotter_files::command_hook::ProcessExit;
 
-use crate::confine::{Confinement, Network, program_path::is_program};
+use crate::confine::{Confinement, Network, hook_root, program_path::is_program};
 
 /// Phrases of programs for a refused access.
-const REFUSED: [&str; 7] = [
+const REFUSED: [&str; 8] = [
     "permission denied",
     "operation not permitted",
     "read-only file system",
@@ -16,6 +19,7 @@ const REFUSED: [&str; 7] = [
     "eacces",
     "eperm",
     "erofs",
+    "unable to open database file",
 ];
 
 /// Phrases of programs for a failed connection.
@@ -49,9 +53,16 @@ fn is_about_socket(line: &str, output: &str) -> bool {
     }
 }
 
-/// The remark for every confined hook.
-const CONFINED: &str = "it runs confined, as commands of the agent do: it reads the project and the \
-    `readRoots` of your settings, and writes only where commands may write";
+/// The remark for a confined hook if it is not known what was refused.
+const CONFINED: &str = "it runs confined: it reads the project and the `readRoots` of your settings, and \
+    writes the project, `logs`, `data`, `state`, `cache` and `tmp` in its own folder, and your `hookRoots`";
+
+/// Who was refused something: the remark names another way out.
+#[derive(Clone, Copy, PartialEq)]
+enum Asker {
+    Command,
+    Hook,
+}
 
 /// The most remarks about one command.
 const MAX_REMARKS: usize = 3;
@@ -60,6 +71,10 @@ impl Confinement {
     /// Remarks about the refusals that a command's output mentions. This is a guess: programs word
     /// refusals in their own way.
     pub(crate) fn refusals(&self, output: &str, workspace: &Workspace) -> Vec<String> {
+        self.refusals_of(Asker::Command, output, workspace)
+    }
+
+    fn refusals_of(&self, asker: Asker, output: &str, workspace: &Workspace) -> Vec<String> {
         let mut remarks: Vec<String> = vec![];
         for line in output.lines() {
             let lower = line.to_lowercase();
@@ -71,7 +86,7 @@ impl Confinement {
                 // Bash names itself and the line first.
                 let about = line.split_once(": line ").map_or(line, |(_, about)| about);
                 let paths = paths_in(about, workspace);
-                match paths.iter().find_map(|path| self.why_refused(path, workspace)) {
+                match paths.iter().find_map(|path| self.why_refused(asker, path, workspace)) {
                     None if network_is_off
                         && paths.is_empty()
                         && is_about_socket(&lower, output) =>
@@ -95,7 +110,7 @@ impl Confinement {
         remarks
     }
 
-    /// Remarks about the refusals of a failed hook, with the one for all confined hooks.
+    /// Remarks about the refusals of a failed hook.
     pub(crate) fn refusals_of_hook(
         &self,
         exit: ProcessExit,
@@ -111,16 +126,16 @@ impl Confinement {
         if describe_not_executable(exit, output, workspace).is_some() {
             return vec![];
         }
-        let remarks = self.refusals(output, workspace);
+        let remarks = self.refusals_of(Asker::Hook, output, workspace);
         let has_unnamed_path = lines.iter().any(|line| paths_in(line, workspace).is_empty());
-        if remarks.is_empty() && !has_unnamed_path {
-            return remarks;
+        match remarks.is_empty() && has_unnamed_path {
+            true => vec![CONFINED.to_owned()],
+            false => remarks,
         }
-        [CONFINED.to_owned()].into_iter().chain(remarks).collect()
     }
 
     /// The reason why we refused a path; `None` if we did not.
-    fn why_refused(&self, path: &Path, workspace: &Workspace) -> Option<String> {
+    fn why_refused(&self, asker: Asker, path: &Path, workspace: &Workspace) -> Option<String> {
         let below = |roots: &[PathBuf]| roots.iter().any(|root| path.starts_with(root));
         let shown = paths::format_path(path, workspace);
         if workspace.is_closed(path) {
@@ -135,10 +150,15 @@ impl Confinement {
         }
         let mut protected = self.protected.iter().chain(&self.nested);
         if let Some(protected) = protected.find(|protected| path.starts_with(protected)) {
+            let why = match asker {
+                Asker::Command => "and this call was not approved for it",
+                Asker::Hook => {
+                    "and hooks write only `logs`, `data`, `state`, `cache` and `tmp` in their own folder"
+                }
+            };
             let shown = paths::format_path(protected, workspace);
             return Some(format!(
-                "writing to {shown} was refused: it decides what runs later, and this call was not \
-                 approved for it"
+                "writing to {shown} was refused: it decides what runs later, {why}"
             ));
         }
         if below(&self.writes) {
@@ -154,7 +174,7 @@ impl Confinement {
                 "access to {shown} was refused: it belongs to other processes or the system"
             ));
         }
-        if cotter::fs::workspace::is_system(path) || path.starts_with("/dev") {
+        if is_system(path) || path.starts_with("/dev") {
             return Some(format!("writing to {shown} was refused: it belongs to the system"));
         }
         if path.components().any(|name| name.as_os_str() == ".git") {
@@ -163,12 +183,25 @@ impl Confinement {
                  paths that a commit needs are open"
             ));
         }
+        self.why_outside(asker, path, workspace)
+    }
+
+    /// The reason for a path outside the project.
+    fn why_outside(&self, asker: Asker, path: &Path, workspace: &Workspace) -> Option<String> {
+        let shown = paths::format_path(path, workspace);
+        let below = |roots: &[PathBuf]| roots.iter().any(|root| path.starts_with(root));
         let is_readable = below(&self.reads) || below(crate::confine::system());
         let access = match (is_readable, is_program(path)) {
             (true, _) => "writing to",
             (false, true) => "starting",
             (false, false) => "access to",
         };
+        if asker == Asker::Hook {
+            return Some(format!(
+                "{access} {shown} was refused: {}",
+                way_out_of_hook(path, workspace)
+            ));
+        }
         let root = if path.is_dir() { path } else { path.parent()? };
         // Never suggest to open the root or the whole home folder.
         let is_too_broad =
@@ -183,6 +216,33 @@ impl Confinement {
              temporary files"
         ))
     }
+}
+
+/// What a person can do about a path outside the project that a hook was refused.
+fn way_out_of_hook(path: &Path, workspace: &Workspace) -> String {
+    let from_home =
+        |path: &Path| match workspace.home().and_then(|home| path.strip_prefix(home).ok()) {
+            Some(below) => format!("~/{}", below.display()),
+            None => path.display().to_string(),
+        };
+    let log = hook_root::suggestion(path, workspace.home());
+    if let Some(log) = log {
+        return format!(
+            "`\"hookRoots\": [\"{}\"]` in your settings lets hooks write it",
+            from_home(&log)
+        );
+    }
+    let folder = if path.is_dir() { Some(path) } else { path.parent() };
+    let is_narrow = |folder: &&Path| {
+        folder.parent().is_some() && !workspace.home().is_some_and(|home| home.starts_with(folder))
+    };
+    let read = folder.filter(is_narrow).map(|folder| {
+        format!("`\"readRoots\": [\"{}\"]` in your settings lets it be read; ", from_home(folder))
+    });
+    format!(
+        "it is outside the project; {}a hook writes `logs`, `data`, `state`, `cache` and `tmp` in its own folder",
+        read.unwrap_or_default()
+    )
 }
 
 /// The remark about a program that a hook could not start because it is not executable.
@@ -226,5 +286,7 @@ fn paths_in(line: &str, workspace: &Workspace) -> Vec<PathBuf> {
     candidates
         .filter_map(|word| paths::touched_paths(word, workspace).into_iter().next())
         .filter(may_exist)
+        // The shell that says it. Every command may start the programs of the system.
+        .filter(|path| !(is_system(path) && is_program(path)))
         .collect()
 }

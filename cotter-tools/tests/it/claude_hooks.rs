@@ -1036,7 +1036,7 @@ async fn l8_failure_of_the_host_blocks_in_the_claude_dialect() {
         result c1.1 (denied): Hook "head-b6d02a" blocked the action: its output is longer than 1048576 bytes
     "#]]).await;
     check("kill -9 $$", expect![[r#"
-        result c1.1 (denied): Hook "kill-526e50" blocked the action: it was ended by signal 9, which a limit of memory, time or processes sends
+        result c1.1 (denied): Hook "kill-526e50" blocked the action: it was ended by signal 9: it crashed, or a limit of memory, time or processes ended it
     "#]]).await;
     let outside = Scratch::new();
     fs::write(outside.path().join("rules.txt"), "deny").unwrap();
@@ -1045,10 +1045,10 @@ async fn l8_failure_of_the_host_blocks_in_the_claude_dialect() {
     let line = "$CLAUDE_PROJECT_DIR/.claude/hooks/reads.sh";
     let said = Case::new(one("PreToolUse", "Bash", line), [bash("ls")]).of_project();
     expect![[r#"
-        result c1.1 (denied): Hook "reads" blocked the action: it exited with code 1: cat: OUTSIDE/rules.txt: Permission denied; it runs confined, as commands of the agent do: it reads the project and the `readRoots` of your settings, and writes only where commands may write; access to OUTSIDE/rules.txt was refused: it is outside the project; `--add-dir OUTSIDE` would open it. Use $TMPDIR for temporary files
+        result c1.1 (denied): Hook "reads" blocked the action: it exited with code 1: cat: OUTSIDE/rules.txt: Permission denied; access to OUTSIDE/rules.txt was refused: it is outside the project; `"readRoots": ["OUTSIDE"]` in your settings lets it be read; a hook writes `logs`, `data`, `state`, `cache` and `tmp` in its own folder
     "#]].assert_eq(&outside.tidy(&machine.run(said).await).replace("PROJECT", "OUTSIDE"));
     check("echo >> /etc/notes", expect![[r#"
-        result c1.1 (denied): Hook "echo-15acbe" blocked the action: it exited with code 2: /bin/sh: 1: cannot create /etc/notes: Read-only file system; it runs confined, as commands of the agent do: it reads the project and the `readRoots` of your settings, and writes only where commands may write; writing to /etc/notes was refused: it belongs to the system
+        result c1.1 (denied): Hook "echo-15acbe" blocked the action: it exited with code 2: /bin/sh: 1: cannot create /etc/notes: Read-only file system; writing to /etc/notes was refused: it belongs to the system
     "#]]).await;
     check("nowhere-to-be-found --guard", expect![[r#"
         result c1.1: ran {"command":"ls"}

@@ -248,7 +248,7 @@ async fn l8_exit_code_or_signal_of_a_hook_decides() {
     check(
         "kill -9 $$",
         expect![[r#"
-            result c1.1 (denied): it was ended by signal 9, which a limit of memory, time or processes sends
+            result c1.1 (denied): it was ended by signal 9: it crashed, or a limit of memory, time or processes ended it
         "#]],
     )
     .await;
