@@ -136,6 +136,32 @@ fn s15_link_to_the_script_of_a_hook_is_put_back() {
     );
 }
 
+/// Other ways to name the script.
+#[test]
+fn s15_script_of_a_hook_is_found_however_it_is_named() {
+    for line in [
+        "bash guard",
+        "cd scripts && bash guard.sh",
+        "cd \\\"$CLAUDE_PROJECT_DIR/scripts\\\" && bash ./guard.sh",
+        "D=$CLAUDE_PROJECT_DIR; bash $D/scripts/guard.sh",
+        "bash \\\"$(git rev-parse --show-toplevel)/scripts/guard.sh\\\"",
+    ] {
+        let text = DIALECTS[0].2.replace(r#"\"$CLAUDE_PROJECT_DIR\"/scripts/guard.sh"#, line);
+        assert!(text.contains(line), "{text}");
+        let world = world((".claude", "settings.json", &text));
+        world.write_executable("project/guard", GUARD);
+        world.trust_now(&["project/.claude"]);
+        let name = if line.ends_with("guard") { "guard" } else { "scripts/guard.sh" };
+        let call =
+            format!(r#"{{"name": "write", "input": {{"path": "{name}", "content": "exit 0"}}}}"#);
+        let shown = verdicts(&world, &call);
+        assert!(shown.contains("is run by a hook"), "{line}: {shown}");
+        let before = hash(&world);
+        world.write(&format!("project/{name}"), "exit 0\n");
+        assert_ne!(hash(&world), before, "{line}");
+    }
+}
+
 /// Whoever changed it: it is another hook than the one that was trusted.
 #[test]
 fn s6_changed_script_of_a_hook_blocks_until_it_is_trusted() {

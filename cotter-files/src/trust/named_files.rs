@@ -5,57 +5,84 @@ use std::path::{Path, PathBuf};
 
 use cotter::fs::{declared_file::DeclaredFile, workspace::is_system};
 
-/// The variables that name the project in a command.
-const PROJECT: [&str; 3] = ["CLAUDE_PROJECT_DIR", "COTTER_PROJECT_DIR", "PWD"];
-
-/// Lists the files that a line or a word of a command names. A word that only looks like a path is listed too.
-/// `folder` is the folder that the command was declared for.
+/// Lists the files that a line or a word of a command names. A word that only looks like a path is listed too, as
+/// one of the folder that the command was declared for (`folder`), of the project, and of each folder that it may
+/// have entered.
 pub(crate) fn of(text: &str, folder: &Path) -> Vec<DeclaredFile> {
     let parts = text.split(|c: char| c.is_whitespace() || ";|&()<>=`".contains(c));
-    let mut files = vec![];
+    let (mut files, mut entered) = (vec![], vec![]);
+    let mut enters = false;
     for part in parts {
         let part: String = part.chars().filter(|c| !matches!(c, '"' | '\'')).collect();
-        for file in files_of_word(&part, folder) {
+        let named = files_of_word(&part, folder);
+        let below = entered.iter().filter_map(|above| below_folder(above, &part));
+        for file in below.collect::<Vec<_>>().into_iter().chain(named.iter().cloned()) {
             if !files.contains(&file) {
                 files.push(file);
             }
         }
+        if enters && entered.len() < MAX_ENTERED {
+            entered.extend(named);
+        }
+        enters = ["cd", "pushd", "-C", "--directory"].contains(&part.as_str());
     }
     files
 }
 
-fn files_of_word(word: &str, folder: &Path) -> Vec<DeclaredFile> {
-    if let Some(rest) = PROJECT.iter().find_map(|name| below_variable(word, name)) {
-        return vec![DeclaredFile::InProject(rest.into())];
-    }
-    if let Some(rest) = word.strip_prefix("~/").or_else(|| below_variable(word, "HOME")) {
-        return vec![DeclaredFile::AtHome(rest.into())];
-    }
-    let path = Path::new(word.strip_prefix("./").unwrap_or(word));
-    let is_name = !word.is_empty() && !word.contains(['$', '*', '?', '{', '\0']);
-    match is_name && !word.starts_with('-') && word.contains(['/', '.']) {
-        true if path.is_absolute() && is_system(path) => vec![],
-        true if path.is_absolute() => vec![DeclaredFile::Absolute(path.into())],
-        true => {
-            let beside: PathBuf = folder.join(path);
-            vec![DeclaredFile::InProject(path.into()), DeclaredFile::Absolute(beside)]
-        }
-        false => vec![],
-    }
+/// The most folders that a command is taken to enter.
+const MAX_ENTERED: usize = 8;
+
+/// The file of a relative word below a folder.
+fn below_folder(folder: &DeclaredFile, word: &str) -> Option<DeclaredFile> {
+    let path = relative_path(word)?;
+    Some(match folder {
+        DeclaredFile::Absolute(above) => DeclaredFile::Absolute(above.join(path)),
+        DeclaredFile::InProject(above) => DeclaredFile::InProject(above.join(path)),
+        DeclaredFile::AtHome(above) => DeclaredFile::AtHome(above.join(path)),
+    })
 }
 
-/// What follows a variable and a slash: `$NAME/…`, `${NAME}/…`, `${NAME:-…}/…`.
-fn below_variable<'w>(word: &'w str, name: &str) -> Option<&'w str> {
-    let rest = word.strip_prefix('$')?;
-    let rest = match rest.strip_prefix('{') {
-        None => rest.strip_prefix(name)?,
+fn files_of_word(word: &str, folder: &Path) -> Vec<DeclaredFile> {
+    if let Some(rest) = word.strip_prefix("~/") {
+        return vec![DeclaredFile::AtHome(rest.into())];
+    }
+    match below_variable(word) {
+        Some(("HOME", rest)) => return vec![DeclaredFile::AtHome(rest.into())],
+        // Any other variable may stand for the project: `D=$CLAUDE_PROJECT_DIR; bash $D/guard.sh`.
+        Some((_, rest)) => return vec![DeclaredFile::InProject(rest.into())],
+        None => {}
+    }
+    let path = Path::new(word);
+    if path.is_absolute() && is_name(word) && !is_system(path) {
+        // After `$(git rev-parse --show-toplevel)` it is one of the project.
+        let inside = path.strip_prefix("/").unwrap_or(path);
+        return vec![DeclaredFile::Absolute(path.into()), DeclaredFile::InProject(inside.into())];
+    }
+    let Some(path) = relative_path(word) else { return vec![] };
+    vec![DeclaredFile::InProject(path.into()), DeclaredFile::Absolute(folder.join(path))]
+}
+
+fn relative_path(word: &str) -> Option<&Path> {
+    let path = word.strip_prefix("./").unwrap_or(word);
+    (is_name(path) && !path.starts_with(['-', '/', '~'])).then_some(Path::new(path))
+}
+
+/// True for a text without anything that a shell fills in.
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && !text.contains(['$', '*', '?', '{', '\0'])
+}
+
+/// A variable, and what follows it and a slash: `$NAME/…`, `${NAME}/…`, `${NAME:-…}/…`.
+fn below_variable(word: &str) -> Option<(&str, &str)> {
+    let word = word.strip_prefix('$')?;
+    let (name, rest) = match word.strip_prefix('{') {
+        None => word.split_once('/')?,
         Some(braced) => {
             let (inside, rest) = braced.split_once('}')?;
-            let inside = inside.strip_prefix(name)?;
-            (inside.is_empty() || inside.starts_with(':')).then_some(rest)?
+            (inside.split(':').next()?, rest.strip_prefix('/')?)
         }
     };
-    rest.strip_prefix('/').filter(|rest| !rest.is_empty())
+    is_name(rest).then_some((name, rest))
 }
 
 #[cfg(test)]
@@ -81,19 +108,61 @@ mod tests {
         check(
             "cd ${COTTER_PROJECT_DIR:-.}/tools && python3 ./check.py | ~/bin/report; /usr/bin/true /opt/x/run",
             expect![[r#"
+                InProject("cd")
+                Absolute("/trusted/cd")
                 InProject("tools")
+                InProject("tools/python3")
+                InProject("python3")
+                Absolute("/trusted/python3")
+                InProject("tools/check.py")
                 InProject("check.py")
                 Absolute("/trusted/check.py")
                 AtHome("bin/report")
                 Absolute("/opt/x/run")
+                InProject("opt/x/run")
+            "#]],
+        );
+        check(
+            "cd \"${CLAUDE_PROJECT_DIR:-/x/y}/tools\" && bash ./check.sh",
+            expect![[r#"
+            InProject("cd")
+            Absolute("/trusted/cd")
+            InProject("tools")
+            InProject("tools/bash")
+            InProject("bash")
+            Absolute("/trusted/bash")
+            InProject("tools/check.sh")
+            InProject("check.sh")
+            Absolute("/trusted/check.sh")
+        "#]],
+        );
+        check(
+            "D=$CLAUDE_PROJECT_DIR; bash $D/a.sh; \"$(git rev-parse --show-toplevel)/b.sh\"; bash guard",
+            expect![[r#"
+                InProject("D")
+                Absolute("/trusted/D")
+                InProject("bash")
+                Absolute("/trusted/bash")
+                InProject("a.sh")
+                InProject("git")
+                Absolute("/trusted/git")
+                InProject("rev-parse")
+                Absolute("/trusted/rev-parse")
+                Absolute("/b.sh")
+                InProject("b.sh")
+                InProject("guard")
+                Absolute("/trusted/guard")
             "#]],
         );
         check(
             "jq -r .tool $UNKNOWN/x *.sh",
             expect![[r#"
-            InProject(".tool")
-            Absolute("/trusted/.tool")
-        "#]],
+                InProject("jq")
+                Absolute("/trusted/jq")
+                InProject(".tool")
+                Absolute("/trusted/.tool")
+                InProject("x")
+            "#]],
         );
     }
 }

@@ -16,16 +16,25 @@ pub enum DeclaredFile {
 }
 
 impl DeclaredFile {
-    /// The paths of the file in a workspace: as it is named, and with its links resolved. Empty for a folder.
+    /// The paths of the file in a workspace: as it is named, and with its links resolved. Empty for a folder, and
+    /// for a plain word that names no file.
     pub fn paths(&self, workspace: &Workspace) -> Vec<PathBuf> {
         let named = match self {
             DeclaredFile::Absolute(path) => Some(path.clone()),
             DeclaredFile::InProject(path) => Some(workspace.project().join(path)),
             DeclaredFile::AtHome(path) => workspace.home().map(|home| home.join(path)),
         };
-        let Some(named) = named.filter(|path| !path.is_dir()) else { return vec![] };
+        let Some(named) = named.filter(|path| self.may_be_file(path)) else { return vec![] };
         let real = named.canonicalize().ok().filter(|real| *real != named);
         std::iter::once(named).chain(real).collect()
+    }
+
+    fn may_be_file(&self, path: &Path) -> bool {
+        let (DeclaredFile::Absolute(named)
+        | DeclaredFile::InProject(named)
+        | DeclaredFile::AtHome(named)) = self;
+        let is_word = named.extension().is_none() && named.components().count() == 1;
+        if is_word { path.is_file() } else { !path.is_dir() }
     }
 }
 
