@@ -497,9 +497,9 @@ fn view_row(runner: &Runner) -> DoctorRow {
     }
 }
 
-/// Lists the interpreters of the project's hooks that do not start inside the sandbox.
+/// Lists the interpreters of the project's hooks that are missing or do not start inside the sandbox.
 fn interpreter_rows(input: &DoctorInput) -> Vec<DoctorRow> {
-    let Ok(Some(check)) = InterpreterCheck::new(input.workspace.clone()) else { return vec![] };
+    let Ok(check) = InterpreterCheck::new(input.workspace.clone()) else { return vec![] };
     let mut failures = BTreeMap::new();
     for source in trust::sources(&input.workspace) {
         let Ok(snapshot) = Snapshot::take(&source) else { continue };
@@ -509,7 +509,7 @@ fn interpreter_rows(input: &DoctorInput) -> Vec<DoctorRow> {
         }
     }
     let row = |(program, reason): (PathBuf, String)| {
-        let word = "does not start in the sandbox, so gates that need it block";
+        let word = "does not start, and hooks of the project need it";
         let row = DoctorRow::new(trust::show_path(&program), RowState::Broken, word);
         row.with("reason", reason).with("hint", ADVICE)
     };

@@ -82,7 +82,7 @@ async fn ask_each(
     store: &TrustStore,
     snapshots: &[Snapshot],
     grants: Grants,
-    check: &Result<Option<InterpreterCheck>, CliError>,
+    check: &Result<InterpreterCheck, CliError>,
     color: ColorChoice,
 ) -> Result<ExitCode, CliError> {
     let terminal = trust::open_terminal(color)?;
@@ -196,7 +196,7 @@ impl TrustTargets {
     }
 
     /// The check of the interpreters that hooks of these sources need.
-    fn interpreter_check(&self) -> Result<Option<InterpreterCheck>, CliError> {
+    fn interpreter_check(&self) -> Result<InterpreterCheck, CliError> {
         InterpreterCheck::new(paths::find_workspace(Some(&self.project))?)
     }
 

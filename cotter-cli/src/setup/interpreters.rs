@@ -1,4 +1,5 @@
-//! Finds the interpreters of a project's hooks that do not start inside the sandbox, before a gate needs them.
+//! Finds the interpreters of a project's hooks that are missing or do not start inside the sandbox, before a gate
+//! needs them.
 
 use std::path::PathBuf;
 
@@ -21,17 +22,19 @@ use crate::{
 pub(crate) struct InterpreterCheck {
     hooks: HookRunner,
     workspace: Workspace,
+    /// True if hooks run confined: then each interpreter is started once.
+    confines: bool,
 }
 
 impl InterpreterCheck {
-    /// Prepares the check with the person's own settings. `None` if hooks are not confined. Starts nothing.
-    pub(crate) fn new(workspace: Workspace) -> Result<Option<Self>, CliError> {
+    /// Prepares the check with the person's own settings. Starts nothing.
+    pub(crate) fn new(workspace: Workspace) -> Result<Self, CliError> {
         let files = SettingsFiles::load_for_preview(None, &workspace, &TrustSources::empty())?;
         let values = files.values();
         let workspace = access::add_access(workspace, &values.access, &[])?;
         let runner = tools::runner(&values)?;
         let hooks = tools::hook_runner(&runner, &values, redactor())?;
-        Ok(runner.confines().then_some(InterpreterCheck { hooks, workspace }))
+        Ok(InterpreterCheck { hooks, workspace, confines: runner.confines() })
     }
 
     /// Returns the interpreters that the hooks of a source need and that do not start.
@@ -46,26 +49,23 @@ impl InterpreterCheck {
             Invocation::Shell(line) => Some(vec![line.into()]),
             Invocation::Remote(_) | Invocation::Notified(_) => None,
         });
-        let words: Vec<_> = words.collect();
-        match words.is_empty() {
-            true => vec![],
-            false => {
-                let folder = folder_of(snapshot);
-                self.hooks.probe_interpreters(&words, &folder, &self.workspace).await
-            }
+        let (words, folder): (Vec<_>, _) = (words.collect(), folder_of(snapshot));
+        let mut failures = self.hooks.find_missing_interpreters(&words, &folder, &self.workspace);
+        if self.confines && !words.is_empty() {
+            failures.extend(self.hooks.probe_interpreters(&words, &folder, &self.workspace).await);
         }
+        failures
     }
 }
 
 /// Describes the interpreters of a source that do not start, for the view of the source. Empty if all do.
 pub(crate) async fn describe_failures(
-    check: &Result<Option<InterpreterCheck>, CliError>,
+    check: &Result<InterpreterCheck, CliError>,
     snapshot: &Snapshot,
     declared: &Declared,
 ) -> String {
     let check = match check {
-        Ok(Some(check)) => check,
-        Ok(None) => return String::new(),
+        Ok(check) => check,
         Err(failure) => {
             return format!("\ninterpreters were not checked: {}\n", failure.one_line());
         }
@@ -78,13 +78,12 @@ pub(crate) async fn describe_failures(
         format!("  {}: {}\n", show_path(&failure.program), failure.reason)
     };
     let lines: String = failures.iter().map(line).collect();
-    format!(
-        "\ninterpreters that do not start in the sandbox, so gates would block\n{lines}  {ADVICE}\n"
-    )
+    format!("\nprograms of its hooks that do not start here\n{lines}  {ADVICE}\n")
 }
 
 /// The way out for an interpreter that does not start.
-pub(crate) const ADVICE: &str = "`readRoots` in your settings opens the folders that it needs";
+pub(crate) const ADVICE: &str =
+    "install it, or open the folders that it needs with `readRoots` in your settings";
 
 /// The folder that the commands of a source start in: a trusted copy looks like the source itself.
 fn folder_of(snapshot: &Snapshot) -> PathBuf {

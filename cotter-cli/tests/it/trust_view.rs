@@ -343,26 +343,31 @@ fn b3_s7_interpreters_that_do_not_start_are_shown_before_trust() {
         r#"{"hooks": {"PreToolUse": [{"hooks": [
             {"type": "command", "command": "python3 .claude/guard.py"},
             {"type": "command", "command": "node \"$CLAUDE_PROJECT_DIR\"/.claude/guard.js || exit 2"},
-            {"type": "command", "command": ".claude/ruby x.rb"}]}]}}"#,
+            {"type": "command", "command": ".claude/ruby x.rb"},
+            {"type": "command", "command": "ruby x.rb"},
+            {"type": "command", "command": "\"$CLAUDE_PROJECT_DIR\"/.claude/guard.php"}]}]}}"#,
     );
+    world.write_executable("project/.claude/guard.php", "#!/opt/nowhere/php\n");
     let shown = world.shown(&world.output(&["trust", "--print", ".claude"]));
-    let from = shown.find("\ninterpreters").expect("one does not start");
+    let from = shown.find("\nprograms of its hooks").expect("one does not start");
     expect![[r#"
-        interpreters that do not start in the sandbox, so gates would block
+        programs of its hooks that do not start here
+          ruby: it is not in `PATH`
+          /opt/nowhere/php: it is not there, and [T]/project/.claude/guard.php needs it
           [T]/home/bin/node: exit code 2; [T]/home/bin/node: 2: .: cannot open [T]/home/closed/version.sh: Permission denied; access to [T]/home/closed/version.sh was refused: it is outside the project; `"readRoots": ["~/closed"]` in your settings lets it be read; a hook writes `logs`, `data`, `state`, `cache` and `tmp` in its own folder
-          `readRoots` in your settings opens the folders that it needs
+          install it, or open the folders that it needs with `readRoots` in your settings
     "#]].assert_eq(&shown[from + 1..]);
     let shown = world.shown(&world.output(&["doctor"]));
     let rows = shown.lines().skip_while(|line| !line.contains("home/bin/node")).take(3);
     let rows: String = rows.map(|line| format!("{}\n", line.trim())).collect();
     expect![[r#"
-        broken  [T]/home/bin/node: does not start in the sandbox, so gates that need it block
+        broken  [T]/home/bin/node: does not start, and hooks of the project need it
         reason exit code 2; [T]/home/bin/node: 2: .: cannot open [T]/home/closed/version.sh: Permission denied; access to [T]/home/closed/version.sh was refused: it is outside the project; `"readRoots": ["~/closed"]` in your settings lets it be read; a hook writes `logs`, `data`, `state`, `cache` and `tmp` in its own folder
-        hint `readRoots` in your settings opens the folders that it needs
+        hint install it, or open the folders that it needs with `readRoots` in your settings
     "#]].assert_eq(&rows);
     assert!(!ran.exists());
-    // Nothing is confined, so nothing is hidden and nothing is started.
+    // Nothing is confined, so nothing is hidden and nothing is started. What is missing is told all the same.
     world.settings(r#"{"sandbox": "off"}"#);
     let shown = world.shown(&world.output(&["trust", "--print", ".claude"]));
-    assert!(!shown.contains("interpreters"), "{shown}");
+    assert!(shown.contains("ruby: it is not in `PATH`") && !shown.contains("bin/node:"), "{shown}");
 }

@@ -1,7 +1,7 @@
 //! The files that a command names, as far as they are known when it is loaded. The agent must not change those
 //! of a hook unasked: it would change what the hook does.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use cotter::fs::{declared_file::DeclaredFile, workspace::is_system};
 
@@ -123,6 +123,20 @@ mod tests {
             "#]],
         );
         check(
+            "jq -r .tool $UNKNOWN/x *.sh",
+            expect![[r#"
+                InProject("jq")
+                Absolute("/trusted/jq")
+                InProject(".tool")
+                Absolute("/trusted/.tool")
+                InProject("x")
+            "#]],
+        );
+    }
+
+    #[test]
+    fn s15_files_behind_folders_and_variables_are_found() {
+        check(
             "cd \"${CLAUDE_PROJECT_DIR:-/x/y}/tools\" && bash ./check.sh",
             expect![[r#"
             InProject("cd")
@@ -152,16 +166,6 @@ mod tests {
                 InProject("b.sh")
                 InProject("guard")
                 Absolute("/trusted/guard")
-            "#]],
-        );
-        check(
-            "jq -r .tool $UNKNOWN/x *.sh",
-            expect![[r#"
-                InProject("jq")
-                Absolute("/trusted/jq")
-                InProject(".tool")
-                Absolute("/trusted/.tool")
-                InProject("x")
             "#]],
         );
     }

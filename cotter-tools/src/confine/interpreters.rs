@@ -95,11 +95,61 @@ pub(crate) fn started_by(
     found.filter(|path| path.is_absolute() && !is_system(path)).collect()
 }
 
+/// An interpreter that a command needs and that is not on this machine.
+#[derive(Debug)]
+pub(crate) struct MissingInterpreter {
+    /// The name, or the path in the first line of a script.
+    pub(crate) name: String,
+    /// The script that names it.
+    pub(crate) script: Option<PathBuf>,
+}
+
+/// The interpreters that the words of a command start, or the scripts that they name, and that are missing.
+pub(crate) fn missing(
+    words: &[OsString],
+    cwd: &Path,
+    home: Option<&Path>,
+    environment: &[(OsString, OsString)],
+) -> Vec<MissingInterpreter> {
+    let search = Search::new(home, environment);
+    let is_missing = |name: &str| {
+        find_program(name, Path::new("/"), environment).map_or(true, |path| !is_program(&path))
+    };
+    let texts: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+    let lines = texts.join(" ");
+    let started = lines.split(['\n', ';', '|', '&', '(', ')']);
+    let started = started.filter_map(|command| command.split_whitespace().next());
+    let by_name = started
+        .take(MAX_WORDS)
+        .filter(|name| is_interpreter_name(name) && is_missing(name))
+        .map(|name| MissingInterpreter { name: name.to_owned(), script: None });
+    let by_script = search.programs(words, cwd).into_iter().filter_map(|script| {
+        let name = read_interpreter_name(&script).filter(|name| is_missing(name))?;
+        Some(MissingInterpreter { name, script: Some(script) })
+    });
+    by_name.chain(by_script).collect()
+}
+
 /// True for a well-known name, with or without a version: `python3.12`.
 fn is_interpreter(path: &Path) -> bool {
     let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    is_program(path) && is_interpreter_name(name)
+}
+
+fn is_interpreter_name(name: &str) -> bool {
     let plain = name.trim_end_matches(|char: char| char.is_ascii_digit() || char == '.');
-    is_program(path) && (NAMES.contains(&name) || NAMES.contains(&plain))
+    NAMES.contains(&name) || NAMES.contains(&plain)
+}
+
+/// The interpreter in the first line of a script: a path, or a name that `env` looks up.
+fn read_interpreter_name(path: &Path) -> Option<String> {
+    let line = read_first_line(path)?;
+    let mut words = line.split_ascii_whitespace();
+    let program = words.next()?;
+    if Path::new(program).file_name() != Some(OsStr::new("env")) {
+        return Some(program.to_owned());
+    }
+    words.find(|word| !word.starts_with('-') && !word.contains('=')).map(str::to_owned)
 }
 
 struct Search<'a> {
@@ -201,14 +251,7 @@ impl<'a> Search<'a> {
 
     /// The interpreter of a script.
     fn read_interpreter(&self, path: &Path) -> Option<PathBuf> {
-        let line = read_first_line(path)?;
-        let mut words = line.split_ascii_whitespace();
-        let program = words.next()?;
-        if Path::new(program).file_name() != Some(OsStr::new("env")) {
-            return Some(program.into());
-        }
-        let name = words.find(|word| !word.starts_with('-') && !word.contains('='))?;
-        find_program(name, Path::new("/"), self.environment).ok()
+        find_program(&read_interpreter_name(path)?, Path::new("/"), self.environment).ok()
     }
 }
 

@@ -36,6 +36,43 @@ pub struct InterpreterFailure {
 }
 
 impl HookRunner {
+    /// Returns the interpreters that these commands need and that are not on this machine. Starts nothing.
+    pub fn find_missing_interpreters(
+        &self,
+        commands: &[Vec<OsString>],
+        folder: &Path,
+        workspace: &Workspace,
+    ) -> Vec<InterpreterFailure> {
+        let environment = self.environment_for_search(workspace);
+        let missing = commands
+            .iter()
+            .flat_map(|words| interpreters::missing(words, folder, workspace.home(), &environment));
+        let mut failures: Vec<_> = missing
+            .map(|missing| {
+                let name = text::show_line(&missing.name).into_owned();
+                let reason = match missing.script {
+                    Some(script) => format!(
+                        "it is not there, and {} needs it",
+                        text::show_line(&script.to_string_lossy())
+                    ),
+                    None => "it is not in `PATH`".to_owned(),
+                };
+                InterpreterFailure { program: name.into(), reason }
+            })
+            .collect();
+        failures.dedup();
+        failures
+    }
+
+    /// The variables of a hook, with those that name the project.
+    fn environment_for_search(&self, workspace: &Workspace) -> Vec<(OsString, OsString)> {
+        let mut environment = self.environment(&version_request(Path::new(""), workspace));
+        for name in ["CLAUDE_PROJECT_DIR", "COTTER_PROJECT_DIR"] {
+            environment.push((name.into(), workspace.project().into()));
+        }
+        environment
+    }
+
     /// Starts each interpreter that these commands of confined hooks need once, with `--version`, confined as
     /// the hooks would be. Returns those that fail.
     ///
@@ -48,7 +85,7 @@ impl HookRunner {
         folder: &Path,
         workspace: &Workspace,
     ) -> Vec<InterpreterFailure> {
-        let environment = self.environment(&version_request(Path::new(""), workspace));
+        let environment = self.environment_for_search(workspace);
         let started = commands.iter().flat_map(|words| {
             interpreters::started_by(words, folder, workspace.home(), &environment)
         });
