@@ -37,7 +37,7 @@ use crate::{
     setup::{
         self, AgentPreview,
         extensions::CLAUDE_UNIT_SUFFIX,
-        interpreters::{ADVICE, InterpreterCheck},
+        interpreters::{ADVICE, InterpreterCheck, errors_in_hook_files},
         selected_agent::{self, ProfileChecker, ProfileEntry},
         tools,
     },
@@ -54,13 +54,14 @@ use crate::{
 type SectionFn = fn(&DoctorInput) -> Vec<DoctorRow>;
 
 /// The sections, in the order in which they are printed.
-const SECTIONS: [(&str, SectionFn); 10] = [
+const SECTIONS: [(&str, SectionFn); 11] = [
     ("sources", sources),
     ("plugins", plugins),
     ("spaces", spaces),
     ("profiles", profiles),
     ("extensions", extensions),
     ("not honoured", not_honoured),
+    ("files of hooks", hook_files),
     ("confinement", confinement),
     ("folders", folders),
     ("hooks in the last sessions", hook_runs),
@@ -453,6 +454,20 @@ fn not_honoured(input: &DoctorInput) -> Vec<DoctorRow> {
     let others = preview.messages.iter();
     let others = others.map(|message| DoctorRow::new("settings", RowState::Note, message.clone()));
     of_files.chain(others).collect()
+}
+
+/// Lists the errors in the files of the project's hooks, trusted or not, that no other section names.
+fn hook_files(input: &DoctorInput) -> Vec<DoctorRow> {
+    let known = not_honoured(input);
+    let errors = trust::sources(&input.workspace)
+        .into_iter()
+        .flat_map(|source| errors_in_hook_files(&source));
+    let rows = errors.map(|found| {
+        let line = found.line.map(|line| format!(":{line}")).unwrap_or_default();
+        let what = format!("{}{line}", trust::show_path(&found.path));
+        DoctorRow::new(what, RowState::Broken, found.message)
+    });
+    rows.filter(|row| known.iter().all(|other| other.what != row.what)).collect()
 }
 
 /// Lists which commands and hooks are confined.

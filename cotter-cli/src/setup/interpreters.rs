@@ -1,12 +1,16 @@
 //! Finds the interpreters of a project's hooks that are missing or do not start inside the sandbox, before a gate
 //! needs them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cotter::Workspace;
-use cotter_files::trust::{
-    declared::{Declared, Invocation},
-    snapshot::Snapshot,
+use cotter_files::{
+    check,
+    extensions::{Diagnostic, FileKind, Severity},
+    trust::{
+        declared::{Declared, Invocation},
+        snapshot::Snapshot,
+    },
 };
 use cotter_tools::hooks::{HookRunner, probe::InterpreterFailure};
 
@@ -70,15 +74,33 @@ pub(crate) async fn describe_failures(
             return format!("\ninterpreters were not checked: {}\n", failure.one_line());
         }
     };
+    let mut shown = String::new();
+    let errors = errors_in_hook_files(snapshot.source());
+    if !errors.is_empty() {
+        let line =
+            |found: &Diagnostic| format!("  {}: {}\n", show_path(&found.path), found.message);
+        shown += "\nerrors in the files of its hooks\n";
+        shown += &errors.iter().map(line).collect::<String>();
+    }
     let failures = check.failures(snapshot, declared).await;
     if failures.is_empty() {
-        return String::new();
+        return shown;
     }
     let line = |failure: &InterpreterFailure| {
         format!("  {}: {}\n", show_path(&failure.program), failure.reason)
     };
     let lines: String = failures.iter().map(line).collect();
-    format!("\nprograms of its hooks that do not start here\n{lines}  {ADVICE}\n")
+    shown + &format!("\nprograms of its hooks that do not start here\n{lines}  {ADVICE}\n")
+}
+
+/// The errors that `cotter hooks check` reports about the hooks of a folder, such as a script that is missing.
+pub(crate) fn errors_in_hook_files(source: &Path) -> Vec<Diagnostic> {
+    if !source.is_dir() {
+        return vec![];
+    }
+    let checked = check::check(source, FileKind::Hooks);
+    let diagnostics = checked.into_iter().flat_map(|file| file.diagnostics);
+    diagnostics.filter(|found| found.severity == Severity::Rejected).collect()
 }
 
 /// The way out for an interpreter that does not start.

@@ -115,6 +115,12 @@ fn l8_check_reports_scripts_that_cannot_run_as_errors() {
 
         checked 2 files of settings: 2 rejected
     "#]]);
+    for args in [["doctor", "--color=never"], ["trust", "--print"]] {
+        let shown = world.shown(&world.output(&args));
+        for error in ["plain.sh is not executable", "none.sh does not exist", "Windows line ends"] {
+            assert!(shown.contains(error), "{args:?}: {shown}");
+        }
+    }
     world.write(
         "project/.cotter/settings.json",
         r#"{"hooks": {"tool.pre": [

@@ -686,6 +686,7 @@ fn b3_installed_plugin_is_used_only_if_enabled() {
         {"name":"profiles","rows":[]}
         {"name":"extensions","rows":[{"what":"[T]/home/.agents","state":"good","word":"user","about":{"skills":["label"]}},{"what":"[T]/home/.claude","state":"good","word":"user","about":{"skills":["weigh"]}},{"what":"[T]/home/.claude/plugins/cache/shop/depot/1.0.0","state":"good","word":"user","about":{"agents":["depot-tracker"],"commands":["depot:track"],"hook":["guard at tool.pre runs python3 ${CLAUDE_PLUGIN_ROOT}/scripts/guard.py"],"servers":["plugin_depot_hand"],"skills":["depot-weigh"]}},{"what":"[T]/home/.claude/settings.json","state":"good","word":"user","about":{"allows":["Bash(git status)"],"denies":["Read(./a.txt)"],"hook":["echo-bafad5 at tool.pre runs echo no writing >&2; exit 2"]}}]}
         {"name":"not honoured","rows":[{"what":"[T]/home/.claude/plugins/cache/shop/depot/1.0.0/.claude-plugin/plugin.json:1","state":"note","word":"`lspServers` is not honoured","about":{}},{"what":"[T]/home/.claude/plugins/cache/shop/depot/1.0.0/skills/weigh/SKILL.md","state":"note","word":"its name here is `depot-weigh`, not `depot:weigh`","about":{}},{"what":"[T]/home/.claude/plugins/cache/shop/depot/1.0.0/more/agents/tracker.md","state":"note","word":"its name here is `depot-tracker`, not `depot:tracker`","about":{}}]}
+        {"name":"files of hooks","rows":[]}
         {"name":"confinement","rows":[{"what":"commands of the agent","state":"note","word":"not confined: they have all your permissions","about":{"sandbox":["off"]}},{"what":"hooks of the project","state":"note","word":"not confined: they have all your permissions","about":{}},{"what":"servers","state":"note","word":"not confined: they have all your permissions","about":{}},{"what":"your own hooks","state":"note","word":"not confined: they have all your permissions","about":{}}]}
         {"name":"hooks in the last sessions","rows":[]}
         {"name":"switches","rows":[{"what":"mode","state":"good","word":"ask","about":{}},{"what":"level","state":"good","word":"standard","about":{}},{"what":"kernel gates","state":"good","word":"cannot be switched off","about":{"gates":["project-roots, system-directories, own-files, protected-paths, destructive-commands, not-understood, secret-then-network, secret-reads"]}},{"what":"failures of hooks written for Claude Code","state":"good","word":"pass with a warning; `claudeHooks.onFailure` makes them block","about":{}}]}
@@ -796,7 +797,7 @@ fn b3_doctor_lists_every_section() {
           ok      failures of hooks written for Claude Code: pass with a warning; `claudeHooks.onFailure` makes them block
           note    no-prod: switched off
 
-        nothing to report  spaces, profiles, hooks in the last sessions
+        nothing to report  spaces, profiles, files of hooks, hooks in the last sessions
 
         1 thing is broken: [T]/home/.config/cotter/agents/none.md; 16 notes
     "#]].assert_eq(&shown);
@@ -823,7 +824,7 @@ fn b3_doctor_is_short_without_any_configuration() {
           ok      kernel gates: cannot be switched off
                     gates project-roots, system-directories, own-files, protected-paths, destructive-commands, not-understood, secret-then-network, secret-reads
 
-        nothing to report  plugins, spaces, profiles, extensions, not honoured, hooks in the last sessions
+        nothing to report  plugins, spaces, profiles, extensions, not honoured, files of hooks, hooks in the last sessions
 
         nothing is broken
     "#]]
@@ -865,7 +866,7 @@ fn b3_doctor_reports_failed_hooks_and_broken_settings() {
                     last failed cannot run [T]/home/.config/cotter/./gone.sh: No such file or directory (os error 2)
                     hint `--without gone` disables it for one run
 
-        nothing to report  plugins, spaces, profiles, extensions, not honoured, confinement, folders, switches
+        nothing to report  plugins, spaces, profiles, extensions, not honoured, files of hooks, confinement, folders, switches
 
         1 thing is broken: settings; 1 note
     "#]]);

@@ -881,6 +881,9 @@ fn s6_s29_all_file_contents_can_be_shown_before_trust() {
           link  link -> empty
                       207 bytes  settings.json
 
+        errors in the files of its hooks
+          [T]/project/.cotter/settings.json: hook `no-prod`: [T]/project/.cotter/hooks/check.sh has Windows line ends (CRLF), which its interpreter does not read: run `sed -i 's/\r$//'` on it
+
         file empty (0 bytes)
         file hooks/check.sh (48 bytes, executable)
           | #!/bin/sh
@@ -931,6 +934,9 @@ fn s6_s29_all_file_contents_can_be_shown_before_trust() {
                         17022 bytes  hooks/long.sh
               link  link -> empty
                           207 bytes  settings.json
+
+            errors in the files of its hooks
+              [T]/project/.cotter/settings.json: hook `no-prod`: [T]/project/.cotter/hooks/check.sh has Windows line ends (CRLF), which its interpreter does not read: run `sed -i 's/\r$//'` on it
 
             Trust it as it is, and let it run?
             [s]how all, [y]es, [n]o: what
@@ -986,6 +992,9 @@ fn s6_s29_all_file_contents_can_be_shown_before_trust() {
                         17022 bytes  hooks/long.sh
               link  link -> empty
                           207 bytes  settings.json
+
+            errors in the files of its hooks
+              [T]/project/.cotter/settings.json: hook `no-prod`: [T]/project/.cotter/hooks/check.sh has Windows line ends (CRLF), which its interpreter does not read: run `sed -i 's/\r$//'` on it
 
             Trust it as it is, and let it run?
             [s]how all, [y]es, [n]o: show
