@@ -263,6 +263,26 @@ fn l8_hooks_dev_repeats_the_test_after_each_change() {
     fs::write(&settings, text).unwrap();
     gate(&world, "third");
     wait_until(|| screen.text().contains("block: third"), "the third test");
+    // A script of the project is part of the hook.
+    let script = |word: &str| {
+        world.write_executable(
+            "project/scripts/gate.sh",
+            format!("#!/bin/sh\necho {word} >&2\nexit 1\n"),
+        );
+    };
+    script("fourth");
+    world.write(
+        "project/.cotter/settings.json",
+        r#"{"hooks": {"tool.pre": [
+            {"name": "gate", "command": "\"$COTTER_PROJECT_DIR\"/scripts/gate.sh"}]}}"#,
+    );
+    wait_until(|| screen.text().contains("block: fourth"), "the fourth test");
+    let waits_again = || {
+        screen.text().rsplit_once("block: fourth").is_some_and(|(_, end)| end.contains("waiting"))
+    };
+    wait_until(waits_again, "the end of the fourth test");
+    script("fifth");
+    wait_until(|| screen.text().contains("block: fifth"), "the fifth test");
     screen.type_keys("\u{3}");
     screen.end(&world);
 }

@@ -154,6 +154,15 @@ fn path_in_snapshot(path: &Path, project: &Path) -> PathBuf {
     }
 }
 
+/// The path on disk of an item of a snapshot. `None` if it is no file elsewhere.
+pub(crate) fn path_on_disk(at: &Path, source: &Path) -> Option<PathBuf> {
+    let inside = at.strip_prefix(FOLDER).ok()?;
+    Some(match inside.strip_prefix(ABSOLUTE) {
+        Ok(absolute) => Path::new("/").join(absolute),
+        Err(_) => source::project_of(source)?.join(inside),
+    })
+}
+
 /// A path without `.` and `..`.
 fn plain(path: &Path) -> PathBuf {
     path.components().fold(PathBuf::new(), |mut plain, part| {

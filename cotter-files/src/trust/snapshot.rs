@@ -217,6 +217,11 @@ impl Snapshot {
         &self.source
     }
 
+    /// The files elsewhere that the source runs, by their paths on disk.
+    pub fn files_elsewhere(&self) -> Vec<PathBuf> {
+        self.items.keys().filter_map(|at| outside::path_on_disk(at, &self.source)).collect()
+    }
+
     /// The hash of a source without files.
     pub(crate) fn hash_of_nothing() -> Hash {
         hash(&BTreeMap::new())

@@ -12,7 +12,10 @@ use cotter::{
     pipeline::dry_run::{DryRun, DryRunReport, DryRunRow},
     text,
 };
-use cotter_files::{claude, trust::watch::WatchTargets};
+use cotter_files::{
+    claude,
+    trust::{snapshot::Snapshot, watch::WatchTargets},
+};
 use serde_json::Value;
 
 use crate::{
@@ -58,10 +61,12 @@ pub(crate) fn dev(args: &HooksTestArgs, color: ColorChoice) -> Result<ExitCode, 
     let workspace = paths::find_workspace(None)?;
     let repeat = async {
         let cannot = |cause| CliError::new("cannot watch the hooks").with_cause(cause);
-        let targets = trust::possible_sources(&workspace);
+        let sources = trust::possible_sources(&workspace);
         loop {
             // A change during the test is not missed.
-            let targets = WatchTargets::new([], targets.clone());
+            let elsewhere = sources.iter().filter_map(|source| Snapshot::take(source).ok());
+            let elsewhere = elsewhere.flat_map(|snapshot| snapshot.files_elsewhere());
+            let targets = WatchTargets::new([], sources.iter().cloned().chain(elsewhere));
             let before = targets.read_contents();
             let tested = async {
                 let sources = trust_working_copy(&workspace, color).await?;
