@@ -24,6 +24,7 @@ use std::{
 
 use cotter::{
     Workspace,
+    fs::workspace::is_system,
     text::{self, redact::Redactor},
 };
 use cotter_files::command_hook::{
@@ -361,8 +362,12 @@ fn find_hidden_program(
     });
     let mut programs = subjects.filter_map(|name| {
         let path = find_program(name, Path::new("/"), environment).ok()?;
-        (is_program(&path) && interpreters::has_interpreter(&path)).then_some(path)
+        let is_hidden = !is_system(&path) && interpreters::has_interpreter(&path);
+        (is_program(&path) && is_hidden).then_some(path)
     });
+    if stderr.contains("\\r") || stderr.contains('\r') || stderr.contains("^M") {
+        return None;
+    }
     let path = programs.next()?;
     Some(format!(
         "{} could not start inside the sandbox: `readRoots` in your settings opens the folders that it needs",

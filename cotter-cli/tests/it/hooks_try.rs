@@ -442,6 +442,7 @@ fn s6_hooks_test_runs_project_hooks_only_if_trusted() {
             no hook is at this point
             --- stderr
             warning: nothing of [T]/project/.cotter runs: it is not trusted yet (`cotter trust` shows it)
+            hint: `--here` runs the hooks of this folder as they are on disk
         "#]],
     );
     world.check(
@@ -638,7 +639,7 @@ fn hook_log_lists_each_hook_run() {
             [TIME]  session.open  opened (user)  seen in N ms
             run r1 began [TIME] with rehearsal
             [TIME]  r1.0  session.start  greet (user)  seen in N ms
-            [TIME]  r1.1  model.pre  broken (user)  failed in N ms: it was ended by signal 9, which a limit of memory, time or processes sends
+            [TIME]  r1.1  model.pre  broken (user)  failed in N ms: it was ended by signal 9: it crashed, or a limit of memory, time or processes ended it
               stderr: ouch\u{1b}[31m
             [TIME]  r1.1  tool.pre write  no-prod (user)  pass in N ms
               stderr: looking
@@ -646,7 +647,7 @@ fn hook_log_lists_each_hook_run() {
             [TIME]  r1.1  tool.pre write  shell (user)  did not match: it is for bash
             [TIME]  r1.1  tool.pre write  off (user)  switched off
             [TIME]  r1.1  tool.post write  reads (user)  did not match: it is for read
-            [TIME]  r1.2  model.pre  broken (user)  failed in N ms: it was ended by signal 9, which a limit of memory, time or processes sends
+            [TIME]  r1.2  model.pre  broken (user)  failed in N ms: it was ended by signal 9: it crashed, or a limit of memory, time or processes ended it
               stderr: ouch\u{1b}[31m
             [TIME]  r1.2  tool.pre write  no-prod (user)  block in N ms: not in production
               stderr: looking
@@ -654,7 +655,7 @@ fn hook_log_lists_each_hook_run() {
             [TIME]  r1.2  tool.pre write  look (user)  not reached: no-prod had refused it
             [TIME]  r1.2  tool.pre write  off (user)  switched off
             [TIME]  r1.2  tool.refused write  mourn (user)  seen in N ms
-            [TIME]  r1.3  model.pre  broken (user)  failed in N ms: it was ended by signal 9, which a limit of memory, time or processes sends
+            [TIME]  r1.3  model.pre  broken (user)  failed in N ms: it was ended by signal 9: it crashed, or a limit of memory, time or processes ended it
               stderr: ouch\u{1b}[31m
             [TIME]  r1.3  session.end  bye (user)  seen in N ms
             [TIME]  session.close  closed (user)  seen in N ms
@@ -764,7 +765,7 @@ fn hook_log_follows_a_resumed_older_session() {
         [TIME]  session.open  opened (user)  seen in N ms
         run r2 began [TIME] with rehearsal
         [TIME]  r2.0  session.start  greet (user)  seen in N ms
-        [TIME]  r2.1  model.pre  broken (user)  failed in N ms: it was ended by signal 9, which a limit of memory, time or processes sends
+        [TIME]  r2.1  model.pre  broken (user)  failed in N ms: it was ended by signal 9: it crashed, or a limit of memory, time or processes ended it
           stderr: ouch\u{1b}[31m
         [TIME]  r2.1  tool.pre write  no-prod (user)  block in N ms: not in production
           stderr: looking
@@ -772,7 +773,7 @@ fn hook_log_follows_a_resumed_older_session() {
         [TIME]  r2.1  tool.pre write  look (user)  not reached: no-prod had refused it
         [TIME]  r2.1  tool.pre write  off (user)  switched off
         [TIME]  r2.1  tool.refused write  mourn (user)  seen in N ms
-        [TIME]  r2.2  model.pre  broken (user)  failed in N ms: it was ended by signal 9, which a limit of memory, time or processes sends
+        [TIME]  r2.2  model.pre  broken (user)  failed in N ms: it was ended by signal 9: it crashed, or a limit of memory, time or processes ended it
           stderr: ouch\u{1b}[31m
         [TIME]  r2.2  session.end  bye (user)  seen in N ms
         [TIME]  session.close  closed (user)  seen in N ms

@@ -11,6 +11,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use cotter::text;
+
 use crate::confine::{
     program_path::{find_program, is_program},
     system,
@@ -139,6 +141,17 @@ fn is_interpreter(path: &Path) -> bool {
 fn is_interpreter_name(name: &str) -> bool {
     let plain = name.trim_end_matches(|char: char| char.is_ascii_digit() || char == '.');
     NAMES.contains(&name) || NAMES.contains(&plain)
+}
+
+/// Describes why a program could not be executed. The system names the program where its interpreter is missing.
+pub(crate) fn describe_exec_error(program: &Path, cause: &std::io::Error) -> String {
+    let interpreter = read_first_line(program)
+        .filter(|_| cause.kind() == std::io::ErrorKind::NotFound)
+        .and_then(|line| line.split_ascii_whitespace().next().map(str::to_owned));
+    let why = interpreter
+        .map(|name| format!("; its interpreter `{}` is not there", text::show_line(&name)))
+        .unwrap_or_default();
+    format!("cannot run {}: {cause}{why}", program.display())
 }
 
 /// The interpreter in the first line of a script: a path, or a name that `env` looks up.

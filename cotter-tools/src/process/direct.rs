@@ -6,8 +6,11 @@ use std::{
     process::Stdio,
 };
 
-use crate::process::{
-    Exit, Job, KillScope, ProcessEnd, StartError, environment::MARK, running::RunningProcess,
+use crate::{
+    confine::interpreters::describe_exec_error,
+    process::{
+        Exit, Job, KillScope, ProcessEnd, StartError, environment::MARK, running::RunningProcess,
+    },
 };
 
 /// A command started from this process. Dropping it ends it.
@@ -36,7 +39,7 @@ pub(crate) fn start(job: Job, mark: &str, scope: &KillScope) -> Result<RunningPr
     let child = command
         .kill_on_drop(true)
         .spawn()
-        .map_err(|cause| StartError(format!("cannot run {}: {cause}", job.program.display())))?;
+        .map_err(|cause| StartError(describe_exec_error(&job.program, &cause)))?;
     let id = child.id().and_then(|id| id.try_into().ok());
     let group = id.and_then(rustix::process::Pid::from_raw);
     let (mark, scope) = (format!("{MARK}={mark}"), scope.clone());

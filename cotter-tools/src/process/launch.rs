@@ -11,7 +11,10 @@ use std::{
 use rustix::process::{Pid, Resource, Rlimit, Signal};
 
 use crate::confine::enter::PreparedSandbox;
-use crate::{confine::exit_now, process::wire::Request};
+use crate::{
+    confine::{exit_now, interpreters::describe_exec_error},
+    process::wire::Request,
+};
 
 /// The data a process needs to become the command.
 struct Launch<'a> {
@@ -122,7 +125,7 @@ fn execute(request: &Request) -> String {
         return "an argument or a variable contains a NUL byte".into();
     };
     let cause = exec(&program, &args, &environment);
-    format!("cannot run {}: {cause}", request.program.display())
+    describe_exec_error(&request.program, &cause)
 }
 
 #[expect(unsafe_code, reason = "rustix has no execve outside its runtime")]

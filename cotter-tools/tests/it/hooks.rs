@@ -172,8 +172,8 @@ async fn l8_a_program_that_cannot_be_started_blocks() {
     check(
         "./bad",
         expect![[r#"
-        result c1.1 (denied): cannot run OUTSIDE/hooks/./bad: No such file or directory (os error 2)
-    "#]],
+            result c1.1 (denied): cannot run OUTSIDE/hooks/./bad: No such file or directory (os error 2); its interpreter `/nowhere/shell` is not there
+        "#]],
     )
     .await;
     check(

@@ -98,8 +98,12 @@ async fn trust_sources(
         (_, true) => TrustSources::empty(),
         _ => trust::resolve_trust(workspace, &[], &args.trust, color).await?,
     };
-    for message in sources.skipped() {
-        screen::print_notice(&format!("warning: {}", text::show_line(&message)));
+    let skipped: Vec<_> = sources.skipped().collect();
+    for message in &skipped {
+        screen::print_notice(&format!("warning: {}", text::show_line(message)));
+    }
+    if !skipped.is_empty() {
+        screen::print_notice("hint: `--here` runs the hooks of this folder as they are on disk");
     }
     Ok(sources)
 }
