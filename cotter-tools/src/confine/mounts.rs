@@ -5,7 +5,7 @@
 //! before a call arrives ([`PreparedView`]). What the call may write is mounted when it is known.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     ffi::{CString, c_int, c_void},
     fs,
     os::{
@@ -149,24 +149,12 @@ impl Confinement {
         let exists = |path: &&PathBuf| path.symlink_metadata().is_ok();
         let is_link =
             |path: &Path| path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
-        for path in self.protected.iter().filter(exists) {
-            // Without this, it could be moved away with a folder that it is in.
-            let above = path.ancestors().skip(1).take_while(|above| !self.is_write_root(above));
-            let within = |above: &&Path| self.write_roots().any(|root| above.starts_with(root));
-            above.filter(within).for_each(|above| add(above, MountKind::Pinned));
-            if !is_link(path) {
-                add(path, MountKind::ReadOnly);
-            }
-        }
-        for path in &self.nested {
+        let is_shown = |path: &&PathBuf| exists(path) && !is_link(path);
+        for path in self.protected.iter().filter(is_shown).chain(&self.nested) {
             add(path, MountKind::ReadOnly);
         }
-        let closed = self.closed.iter().filter(|path| exists(path) && !is_link(path));
-        for above in closed.flat_map(|path| path.ancestors().skip(1)) {
-            let is_inside = |root: &PathBuf| above.starts_with(root) && above != root;
-            if self.write_roots().any(is_inside) {
-                add(above, MountKind::Pinned);
-            }
+        for above in self.folders_kept_in_place() {
+            add(above, MountKind::Pinned);
         }
         for path in &self.covered {
             add(path, MountKind::Covered);
@@ -181,6 +169,26 @@ impl Confinement {
             plan.insert(root, MountKind::Writable);
         }
         plan
+    }
+
+    /// The folders of the write roots above paths that a command must not write or read: it could move such a
+    /// path away with a folder. Of nested repositories, only the folders of git itself.
+    fn folders_kept_in_place(&self) -> HashSet<&Path> {
+        let exists = |path: &&PathBuf| path.symlink_metadata().is_ok();
+        let fixed = self.protected.iter().chain(&self.closed).filter(exists).chain(&self.covered);
+        let mut kept = HashSet::new();
+        for path in fixed {
+            let is_inside = |above: &&Path| {
+                self.write_roots().any(|root| above.starts_with(root) && *above != root)
+            };
+            let above = path.ancestors().skip(1).filter(is_inside);
+            kept.extend(above.take_while(|above| !kept.contains(above)).collect::<Vec<_>>());
+        }
+        let in_git = |above: &&Path| above.iter().any(|name| name == ".git");
+        let nested =
+            self.nested.iter().flat_map(|path| path.ancestors().skip(1).take_while(in_git));
+        kept.extend(nested);
+        kept
     }
 
     fn write_roots(&self) -> impl Iterator<Item = &PathBuf> {

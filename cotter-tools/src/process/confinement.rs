@@ -119,8 +119,11 @@ impl Confinement {
         let is_named = |path: &PathBuf| facts.writes.iter().any(|written| written == path);
         let fixed =
             found.fixed.iter().filter(|(path, kind)| *kind == RuleKind::Deny || !is_named(path));
-        nested.extend(fixed.map(|(path, _)| path.clone()));
+        let fixed: Vec<_> = fixed.map(|(path, _)| path.clone()).collect();
+        nested.extend(fixed.iter().cloned());
         self.nested = nested;
+        // A rule is about a place: what it forbids stays there.
+        self.protected.extend(fixed);
     }
 
     /// Protects the files that hooks run, and the links on the way to them, unless the call was approved to

@@ -737,6 +737,16 @@ async fn check_call(
     command: &str,
     expected: Expect,
 ) {
+    check_calls(prepare, rules, &[command], expected).await;
+}
+
+/// Like `check_call`, with several calls of one agent.
+async fn check_calls(
+    prepare: impl Fn(&Machine),
+    rules: &[(RuleKind, &str)],
+    commands: &[&str],
+    expected: Expect,
+) {
     if !can_confine() {
         return;
     }
@@ -744,7 +754,7 @@ async fn check_call(
     for (way, _) in WAYS {
         let machine = Machine::new();
         prepare(&machine);
-        all.push(machine.call(way, rules, command).await);
+        all.push(machine.calls(way, rules, commands).await);
     }
     let differing = WAYS.iter().zip(&all).filter(|(_, said)| **said != all[0]);
     let mut shown = all[0].clone();
@@ -755,11 +765,17 @@ async fn check_call(
 impl Machine {
     /// The result of a call of `bash`, with its decision.
     async fn call(&self, way: &str, rules: &[(RuleKind, &str)], command: &str) -> String {
+        self.calls(way, rules, &[command]).await
+    }
+
+    /// The results of calls of one agent.
+    async fn calls(&self, way: &str, rules: &[(RuleKind, &str)], commands: &[&str]) -> String {
         let runner = self.runner(way);
         let temp = runner.temp().unwrap().parent().unwrap().display().to_string();
-        let steps = [Step::call("bash", json!({ "command": command })), Step::text("done")];
+        let steps = commands.iter().map(|command| Step::call("bash", json!({"command": command})));
+        let steps: Vec<_> = steps.chain([Step::text("done")]).collect();
         let builder = Agent::builder(ScriptedModel::new(steps))
-            .ui(ScriptedUi::new([PersonAnswer::No("no".into())]))
+            .ui(ScriptedUi::new(vec![PersonAnswer::No("no".into()); commands.len()]))
             .workspace(self.workspace())
             .tool(Bash::new(runner));
         let add = |builder: AgentBuilder, (kind, text): &(RuleKind, &str)| {
@@ -770,6 +786,8 @@ impl Machine {
         let said = transcript(&agent.main_session().await.unwrap());
         let (_, said) = said.split_once("result c1.1").unwrap();
         let (said, _) = said.rsplit_once("assistant: done").unwrap();
+        let is_result = |line: &&str| !line.starts_with("call ");
+        let said: String = said.split_inclusive('\n').filter(is_result).collect();
         let said = said.trim_start().replace(&temp, "PRIVATE");
         said.replace(&self.scratch.path().display().to_string(), "")
     }
@@ -1060,4 +1078,41 @@ async fn s18_code_of_the_project_asks_without_a_view() {
         without rights, required: confined true, refused false
     "#]]
     .assert_eq(&all);
+}
+
+#[tokio::test]
+async fn s18_folder_that_a_rule_denies_stays_in_its_place() {
+    let prepare = |machine: &Machine| {
+        machine.put("project/inner/private/k.txt", "denied");
+        machine.put("project/inner/locked/l.txt", "old");
+        machine.put("project/inner/free/f.txt", "free");
+        machine.put(
+            "project/move.sh",
+            "cd inner; mv private pub; mv locked open; mv free moved; cd ..; mv inner other",
+        );
+        machine.put(
+            "project/use.sh",
+            "cat */pub/* */private/*; cat */moved/*; for f in */locked/* */open/*; do echo new > $f; done",
+        );
+    };
+    let rules = [
+        (RuleKind::Deny, "read(./inner/private/**)"),
+        (RuleKind::Deny, "write(./inner/locked/**)"),
+    ];
+    check_calls(prepare, &rules, &["sh move.sh 2>&1", "sh use.sh 2>&1"], expect![[r#"
+        : mv: cannot move 'private' to 'pub': Device or resource busy
+        mv: cannot move 'locked' to 'open': Device or resource busy
+        mv: cannot move 'inner' to 'other': Device or resource busy
+        exit code 1
+        result c2.1: cat: '*/pub/*': No such file or directory
+        cat: inner/private/k.txt: Permission denied
+        freeuse.sh: 1: cannot create inner/locked/l.txt: Read-only file system
+        use.sh: 1: cannot create */open/*: Directory nonexistent
+        exit code 2
+        reading inner/private/k.txt was refused: it has a secret's name or a rule is about it, and this call does not name it. A call that names it is asked about; an allow rule `read(inner/private/k.txt)` of the person opens a secret's name
+        writing to inner/locked/l.txt was refused: it decides what runs later, and this call was not approved for it
+        -- without namespaces:
+        (denied): Permission denied for `bash`: no. Do not retry this exact call.
+        result c2.1 (denied): Permission denied for `bash`: no. Do not retry this exact call.
+    "#]]).await;
 }
