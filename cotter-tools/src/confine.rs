@@ -32,6 +32,7 @@ pub(crate) mod mounts;
 pub(crate) mod program_path;
 pub(crate) mod protect;
 pub(crate) mod refusals;
+pub(crate) mod rights;
 
 use std::{
     path::{Path, PathBuf},

@@ -330,14 +330,13 @@ fn is_protected_name(folder: &Path, name: &std::ffi::OsStr, is_folder: bool) -> 
 }
 
 impl FoundFiles {
-    /// The existing paths that a command must not write: of a repository, those that decide what git
-    /// runs.
+    /// The paths that a command must not write: of a repository, those that decide what git runs, existing or
+    /// not.
     pub(crate) fn unwritable(&self) -> Vec<PathBuf> {
         let mut paths = vec![];
         for path in self.protected.keys() {
             if path.ends_with(".git") && path.is_dir() {
-                let within = protect::protected_in_repository(path);
-                paths.extend(within.into_iter().filter(|path| path.symlink_metadata().is_ok()));
+                paths.extend(protect::protected_in_repository(path));
             } else {
                 paths.push(path.clone());
             }
@@ -479,12 +478,14 @@ impl PendingCheck {
 
     /// True if a protected path came with the call. One whose folder was moved is not new; one that
     /// took the place of another is, unless its folder is the same: then no command could do that, and
-    /// it was a person.
+    /// it was a person. A `.git` is new in any case.
     fn is_new(&self, path: &Path, (file, folder): &(FileId, FileId)) -> bool {
         match self.before.protected.get(path) {
             // Without a view, it was restored.
             Some(_) if !self.has_view => false,
-            Some((old_file, old_folder)) => old_file != file && old_folder != folder,
+            Some((old_file, old_folder)) => {
+                old_file != file && (old_folder != folder || path.ends_with(".git"))
+            }
             None => !self.before.protected.values().any(|old| old == &(*file, *folder)),
         }
     }

@@ -172,23 +172,20 @@ impl Confinement {
     }
 
     /// The folders of the write roots above paths that a command must not write or read: it could move such a
-    /// path away with a folder. Of nested repositories, only the folders of git itself.
+    /// path away with a folder. What a protected name alone protects may move, except in a repository.
     fn folders_kept_in_place(&self) -> HashSet<&Path> {
         let exists = |path: &&PathBuf| path.symlink_metadata().is_ok();
-        let fixed = self.protected.iter().chain(&self.closed).filter(exists).chain(&self.covered);
-        let mut kept = HashSet::new();
-        for path in fixed {
+        let in_git = |path: &&PathBuf| path.iter().rev().skip(1).any(|name| name == ".git");
+        let kept = self.protected.iter().chain(&self.closed).filter(exists).chain(&self.covered);
+        let mut folders = HashSet::new();
+        for path in kept.chain(self.nested.iter().filter(in_git)) {
             let is_inside = |above: &&Path| {
                 self.write_roots().any(|root| above.starts_with(root) && *above != root)
             };
             let above = path.ancestors().skip(1).filter(is_inside);
-            kept.extend(above.take_while(|above| !kept.contains(above)).collect::<Vec<_>>());
+            folders.extend(above.take_while(|above| !folders.contains(above)).collect::<Vec<_>>());
         }
-        let in_git = |above: &&Path| above.iter().any(|name| name == ".git");
-        let nested =
-            self.nested.iter().flat_map(|path| path.ancestors().skip(1).take_while(in_git));
-        kept.extend(nested);
-        kept
+        folders
     }
 
     fn write_roots(&self) -> impl Iterator<Item = &PathBuf> {

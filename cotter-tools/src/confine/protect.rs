@@ -11,6 +11,8 @@ use cotter::{
     fs::git::{Worktree, worktree},
 };
 
+use crate::confine::rights;
+
 /// The folders whose entries are checked: every write root, and the folders between it and the
 /// working folder.
 pub(crate) fn folders(workspace: &Workspace) -> Vec<PathBuf> {
@@ -48,14 +50,52 @@ fn repository(folder: &Path) -> Vec<PathBuf> {
     if dot_git.is_dir() { protected_in_repository(&dot_git) } else { vec![dot_git] }
 }
 
-/// The protected paths of a repository with its submodules and worktrees.
+/// The most folders of submodules that are looked at.
+const MAX_MODULES: usize = 4_000;
+
+/// What git itself writes in the folder of a submodule.
+const GIT_DATA: [&str; 5] = ["hooks", "info", "logs", "objects", "refs"];
+
+/// The protected paths of a repository with its submodules and worktrees. A submodule may be anywhere below
+/// `modules`. What cannot be looked at is protected as a whole.
 pub(crate) fn protected_in_repository(git: &Path) -> Vec<PathBuf> {
+    if !rights::is_listable(git) {
+        return vec![git.into()];
+    }
     let mut paths = protected_in_git_folder(git);
-    for inner in ["modules", "worktrees"] {
-        let entries = fs::read_dir(git.join(inner)).into_iter().flatten().flatten();
-        paths.extend(entries.flat_map(|entry| protected_in_git_folder(&entry.path())));
+    for inner in ["modules", "worktrees"].map(|name| git.join(name)) {
+        let Some(folders) = git_folders_below(&inner) else {
+            paths.push(inner);
+            continue;
+        };
+        paths.extend(folders.into_iter().flat_map(|folder| match rights::is_listable(&folder) {
+            true => protected_in_git_folder(&folder),
+            false => vec![folder],
+        }));
     }
     paths
+}
+
+/// The folders below a folder, except git's data. `None`: there are too many, or it cannot be listed.
+fn git_folders_below(folder: &Path) -> Option<Vec<PathBuf>> {
+    if !rights::is_listable(folder) {
+        return folder.symlink_metadata().is_err().then(Vec::new);
+    }
+    let (mut found, mut pending) = (vec![], vec![folder.to_path_buf()]);
+    while let Some(folder) = pending.pop() {
+        let is_git = folder.join("config").symlink_metadata().is_ok();
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let is_data = || is_git && GIT_DATA.iter().any(|name| entry.file_name() == *name);
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) && !is_data() {
+                found.push(entry.path());
+                pending.push(entry.path());
+            }
+        }
+        if found.len() > MAX_MODULES {
+            return None;
+        }
+    }
+    Some(found)
 }
 
 /// The files of a git folder that name programs, or that say where such files are.
@@ -86,15 +126,12 @@ pub(crate) fn brings_programs(workspace: &Workspace, visited: &[PathBuf]) -> boo
             None => vec![folder.join(".git")],
         };
         let in_config = |git: &PathBuf| names_programs(git, false);
-        let in_submodules =
-            |git: &PathBuf| modules(&git.join("modules")).any(|m| names_programs(&m, true));
+        let in_submodules = |git: &PathBuf| {
+            let modules = git_folders_below(&git.join("modules"));
+            modules.is_none_or(|all| all.iter().any(|module| names_programs(module, true)))
+        };
         git_folders.iter().any(|git| in_config(git) || in_submodules(git))
     })
-}
-
-/// The git folders of submodules that lie side by side.
-fn modules(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
 fn names_programs(git: &Path, without_our_settings: bool) -> bool {

@@ -1116,3 +1116,75 @@ async fn s18_folder_that_a_rule_denies_stays_in_its_place() {
         result c2.1 (denied): Permission denied for `bash`: no. Do not retry this exact call.
     "#]]).await;
 }
+
+/// Scripts of a project, which calls run with `sh`.
+fn put_scripts(machine: &Machine, scripts: &[(&str, &str)]) {
+    scripts.iter().for_each(|(name, text)| machine.put(&format!("project/{name}.sh"), text));
+}
+
+#[tokio::test]
+async fn s15_nested_repositories_keep_what_decides_what_git_runs() {
+    let prepare = |machine: &Machine| {
+        repository(&machine.path("project/sub"));
+        machine.put("project/sub/.git/modules/libs/foo/config", "old\n");
+        machine.put("project/other/.git/HEAD", "ref: refs/heads/main\n");
+        let hooks = machine.path("project/sub/.git/hooks");
+        fs::remove_dir_all(hooks).unwrap();
+        put_scripts(
+            machine,
+            &[(
+                "attack",
+                "mv sub/.git sub/old; mv sub moved; mv other/.git other/old\n\
+                 mv sub/.git/modules/libs sub/.git/modules/x\n\
+                 echo evil > sub/.git/modules/libs/foo/config\n\
+                 mkdir -p sub/.git/modules/libs/foo/hooks\n\
+                 echo evil > sub/.git/modules/libs/foo/hooks/post-checkout\n\
+                 mkdir sub/.git/hooks; echo evil > sub/.git/hooks/post-checkout\n\
+                 echo ../../evil > sub/.git/commondir; echo evil > other/.git/config\n\
+                 cd sub; echo more >> f; git add f; git -c user.name=a -c user.email=b commit -qm more",
+            )],
+        );
+    };
+    check_call(prepare, &[], "sh attack.sh 2>&1", expect![[r#"
+        : mv: cannot move 'sub/.git' to 'sub/old': Device or resource busy
+        mv: cannot move 'sub' to 'moved': Device or resource busy
+        mv: cannot move 'other/.git' to 'other/old': Device or resource busy
+        mv: cannot move 'sub/.git/modules/libs' to 'sub/.git/modules/x': Device or resource busy
+        attack.sh: 3: cannot create sub/.git/modules/libs/foo/config: Read-only file system
+        fatal: not a git repository (or any of the parent directories): .git
+        fatal: not a git repository (or any of the parent directories): .git
+        exit code 128
+        the command changed /project/other/.git/config, which decides what runs later and was not approved: it was removed; the command's version is in PRIVATE/aside/1-config
+        the command changed /project/sub/.git/commondir, which decides what runs later and was not approved: it was removed; the command's version is in PRIVATE/aside/1-commondir
+        the command changed /project/sub/.git/hooks, which decides what runs later and was not approved: it was removed; the command's version is in PRIVATE/aside/1-hooks
+        the command changed /project/sub/.git/modules/libs/foo/hooks, which decides what runs later and was not approved: it was removed; the command's version is in PRIVATE/aside/2-hooks
+        writing to sub/.git/modules/libs/foo/config was refused: it decides what runs later, and this call was not approved for it
+        -- without namespaces:
+        (denied): Permission denied for `bash`: no. Do not retry this exact call.
+    "#]]).await;
+}
+
+#[tokio::test]
+async fn s15_submodules_deeper_in_the_repository_are_protected() {
+    let prepare = |machine: &Machine| {
+        repository(&machine.path("project"));
+        machine.put("project/.git/modules/libs/foo/config", "old\n");
+        put_scripts(
+            machine,
+            &[(
+                "attack",
+                "cd .git/modules; echo evil > libs/foo/config; mkdir libs/foo/hooks\n\
+                 echo evil > libs/foo/hooks/post-checkout; echo evil > libs/foo/commondir; mv libs x",
+            )],
+        );
+    };
+    check_call(prepare, &[], "sh attack.sh 2>&1", expect![[r#"
+        : attack.sh: 1: cannot create libs/foo/config: Read-only file system
+        mv: cannot move 'libs' to 'x': Device or resource busy
+        exit code 1
+        the command changed /project/.git/modules/libs/foo/hooks, which decides what runs later and was not approved: it was removed; the command's version is in PRIVATE/aside/1-hooks
+        the command changed /project/.git/modules/libs/foo/commondir, which decides what runs later and was not approved: it was removed; the command's version is in PRIVATE/aside/1-commondir
+        -- without namespaces:
+        (denied): Permission denied for `bash`: no. Do not retry this exact call.
+    "#]]).await;
+}
