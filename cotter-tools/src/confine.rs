@@ -42,8 +42,8 @@ use std::{
 use cotter::{
     Workspace,
     builtin::is_protected,
-    fs::git,
-    permission::facts::{Facts, SimpleCommand},
+    fs::{git, paths},
+    permission::facts::{CommandWordKind, Facts, SimpleCommand},
 };
 
 #[cfg(target_os = "linux")]
@@ -211,7 +211,7 @@ impl Confinement {
 /// True if a call was decided as one that writes this protected path, or if git creates it.
 pub(crate) fn is_approved(path: &Path, facts: &Facts, workspace: &Workspace) -> bool {
     let overlaps = |written: &PathBuf| written.starts_with(path) || path.starts_with(written);
-    path.ends_with(".git") && makes_repository(facts)
+    made_repositories(facts, workspace).iter().any(|made| made == path)
         || facts.writes.iter().any(|written| overlaps(written) && is_protected(written, workspace))
 }
 
@@ -239,12 +239,13 @@ const PLAIN_OPTIONS: [&str; 16] = [
     "--",
 ];
 
-/// True if a call only creates a git repository and runs nothing else that could write into it.
-pub(crate) fn makes_repository(facts: &Facts) -> bool {
+/// The `.git` folders of the repositories that a call creates, if it runs nothing else that could write into
+/// them.
+pub(crate) fn made_repositories(facts: &Facts, workspace: &Workspace) -> Vec<PathBuf> {
     let word = |command: &SimpleCommand, at: usize| {
         command.words.get(at).map(|word| word.text.to_string()).unwrap_or_default()
     };
-    let makes = |command: &SimpleCommand| {
+    let makes = |command: &&SimpleCommand| {
         let (name, verb) = (word(command, 0), word(command, 1));
         let mut makers = REPOSITORY_MAKERS.iter();
         let mut options = command.words.iter().filter(|word| word.text.starts_with('-'));
@@ -252,8 +253,23 @@ pub(crate) fn makes_repository(facts: &Facts) -> bool {
         makers.any(|(maker, verbs)| *maker == name && verbs.contains(&verb.as_str()))
             && options.all(|word| is_plain(&word.text))
     };
-    facts.commands.iter().all(|command| word(command, 0) == "git" || makes(command))
-        && facts.commands.iter().any(makes)
+    if !facts.commands.iter().all(|command| word(command, 0) == "git" || makes(&command)) {
+        return vec![];
+    }
+    let makers = facts.commands.iter().filter(makes);
+    let folders = makers.flat_map(|command| {
+        let operands = command.words.iter().skip(2);
+        let operands = operands.filter(|word| word.kind == CommandWordKind::Operand);
+        let mut folders: Vec<_> =
+            operands.flat_map(|word| paths::touched_paths(&word.text, workspace)).collect();
+        // A clone is named after its address.
+        match word(command, 1).as_str() {
+            "init" if folders.is_empty() => folders.push(workspace.cwd().into()),
+            _ => folders.extend(facts.writes.iter().cloned()),
+        }
+        folders
+    });
+    folders.map(|folder| folder.join(".git")).collect()
 }
 
 /// Exits at once, without the exit handlers of the process this one was forked from.

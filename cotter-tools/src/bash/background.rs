@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 use crate::bash::background::process::{BackgroundProcess, tail};
 use crate::{
     bash,
-    confine::{index::EndCheck, makes_repository, protect},
+    confine::{index::EndCheck, made_repositories},
     process::Runner,
 };
 
@@ -159,9 +159,7 @@ impl Processes {
         let workspace = cx.workspace();
         let protected = event.facts.writes.iter().filter(|path| is_protected(path, workspace));
         let mut paths: Vec<PathBuf> = protected.cloned().collect();
-        if makes_repository(&event.facts) {
-            paths.extend(protect::folders(workspace).iter().map(|folder| folder.join(".git")));
-        }
+        paths.extend(made_repositories(&event.facts, workspace));
         if !paths.is_empty() {
             processes.values_mut().for_each(|process| process.approve(&paths));
         }

@@ -3,10 +3,10 @@
 //!
 //! The first walk lists every folder. A later one lists only folders that changed: it compares the
 //! time of their last change, which no program can set. No link is followed. The number of files is
-//! bounded; past it the result is incomplete.
+//! bounded; past it the result is incomplete. A folder that cannot be listed counts as a whole.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     ffi::OsString,
     fs::{self, Metadata},
     os::unix::fs::{DirEntryExt, MetadataExt},
@@ -48,14 +48,19 @@ struct IndexState {
 /// The calls under way, as far as their ends depend on each other.
 #[derive(Default)]
 struct CallLog {
-    under_way: usize,
-    /// Protected paths that calls were approved to write while any of them was under way.
-    approved: Vec<PathBuf>,
-    /// True if any of them only makes git repositories, wherever they are.
-    makes_repositories: bool,
+    begun: u64,
+    under_way: BTreeMap<u64, Approvals>,
     /// Calls that were dropped before their end was checked, and remarks about such.
     unchecked: Vec<PendingCheck>,
     untold: Vec<String>,
+}
+
+/// Protected paths that may change while a call runs.
+struct Approvals {
+    /// Those that the call was approved to write.
+    own: Vec<PathBuf>,
+    /// These, and those of calls that ran at the same time.
+    all: Vec<PathBuf>,
 }
 
 /// A listed folder.
@@ -359,6 +364,8 @@ impl std::fmt::Debug for EndCheck {
 struct PendingCheck {
     index: Arc<FileIndex>,
     workspace: Workspace,
+    /// The number of the call.
+    number: u64,
     /// What there was before.
     before: FoundFiles,
     aside: PathBuf,
@@ -368,25 +375,20 @@ struct PendingCheck {
 }
 
 impl EndCheck {
-    /// Begins with a call. `approved` are the protected paths that it may write, besides those of the
-    /// repositories that it makes.
+    /// Begins with a call. `approved` are the protected paths that it may write.
     pub(crate) fn begin(
         index: &Arc<FileIndex>,
         workspace: &Workspace,
         before: FoundFiles,
         approved: Vec<PathBuf>,
-        makes_repositories: bool,
         aside: &Path,
         has_view: bool,
     ) -> Self {
-        let mut state = index.lock();
-        state.calls.under_way += 1;
-        state.calls.approved.extend(approved);
-        state.calls.makes_repositories |= makes_repositories;
-        drop(state);
+        let number = index.lock().calls.begin(approved);
         EndCheck(Some(PendingCheck {
             index: index.clone(),
             workspace: workspace.clone(),
+            number,
             before,
             aside: aside.into(),
             has_view,
@@ -403,7 +405,9 @@ impl EndCheck {
     /// Marks paths as approved while the command runs.
     pub(crate) fn approve(&self, paths: &[PathBuf]) {
         if let Some(check) = &self.0 {
-            check.index.lock().calls.approved.extend(paths.iter().cloned());
+            let calls = &mut check.index.lock().calls;
+            let approvals = calls.under_way.get_mut(&check.number);
+            approvals.into_iter().for_each(|approvals| approvals.all.extend(paths.iter().cloned()));
         }
     }
 
@@ -427,6 +431,20 @@ impl Drop for EndCheck {
     }
 }
 
+impl CallLog {
+    /// Adds a call, and returns its number.
+    fn begin(&mut self, own: Vec<PathBuf>) -> u64 {
+        let mut all = own.clone();
+        for other in self.under_way.values_mut() {
+            all.extend(other.own.iter().cloned());
+            other.all.extend(own.iter().cloned());
+        }
+        self.begun += 1;
+        self.under_way.insert(self.begun, Approvals { own, all });
+        self.begun
+    }
+}
+
 impl FileIndex {
     /// Finishes the checks of calls that were dropped. The next remarks tell what they found.
     pub(crate) fn finish_dropped(&self) {
@@ -443,11 +461,11 @@ impl PendingCheck {
         let found = self.index.walk(&self.workspace, None);
         let mut state = self.index.lock();
         let calls = &mut state.calls;
+        let approved = calls.under_way.remove(&self.number).map_or(vec![], |call| call.all);
+        let mut remarks = std::mem::take(&mut calls.untold);
+        drop(state);
         let is_approved = |path: &Path| {
-            let mut approved = calls.approved.iter();
-            let is_in_repository = || path.iter().any(|name| name == ".git");
-            approved.any(|other| other.starts_with(path) || path.starts_with(other))
-                || calls.makes_repositories && is_in_repository()
+            approved.iter().any(|other| other.starts_with(path) || path.starts_with(other))
         };
         let mut new: Vec<PathBuf> = found
             .protected
@@ -459,13 +477,6 @@ impl PendingCheck {
         new.sort_unstable();
         // A folder goes with what is in it.
         new.dedup_by(|path, above| path.starts_with(above));
-        calls.under_way = calls.under_way.saturating_sub(1);
-        if calls.under_way == 0 {
-            calls.approved.clear();
-            calls.makes_repositories = false;
-        }
-        let mut remarks = std::mem::take(&mut calls.untold);
-        drop(state);
         let count = new.len();
         let taken = PathGuard::of_new(new, &self.aside, self.outlives).restore_all();
         remarks.extend(taken.into_iter().take(MAX_REMARKS));

@@ -23,7 +23,7 @@ use crate::{
         Confinement, Network, Sandbox,
         guard::links_above,
         index::{EndCheck, FoundFiles},
-        interpreters, is_approved, makes_repository, protect, system,
+        interpreters, is_approved, made_repositories, protect, system,
     },
     process::Runner,
 };
@@ -233,11 +233,10 @@ impl EndCheck {
         before: FoundFiles,
     ) -> io::Result<Self> {
         let is_known = |path: &&PathBuf| is_protected(path, workspace);
-        let approved = facts.writes.iter().filter(is_known).cloned().collect();
+        let mut approved: Vec<_> = facts.writes.iter().filter(is_known).cloned().collect();
+        approved.extend(made_repositories(facts, workspace));
         let (index, has_view) = (runner.index(), runner.why_no_view().is_none());
-        let makes_repositories = makes_repository(facts);
-        let aside = runner.aside()?;
-        Ok(EndCheck::begin(index, workspace, before, approved, makes_repositories, aside, has_view))
+        Ok(EndCheck::begin(index, workspace, before, approved, runner.aside()?, has_view))
     }
 }
 

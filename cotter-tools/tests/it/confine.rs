@@ -16,7 +16,7 @@ use cotter::{
 };
 use cotter_test::{PersonAnswer, ScriptedModel, ScriptedUi, Step, not_tested, transcript};
 use cotter_tools::{
-    bash::Bash,
+    bash::{Bash, background::background},
     confine::{Confinement, Sandbox},
     process::{Exit, Runner, environment::Environment},
 };
@@ -768,16 +768,22 @@ impl Machine {
         self.calls(way, rules, &[command]).await
     }
 
-    /// The results of calls of one agent.
+    /// The results of calls of one agent. A command that ends with `&` is started in the background.
     async fn calls(&self, way: &str, rules: &[(RuleKind, &str)], commands: &[&str]) -> String {
         let runner = self.runner(way);
         let temp = runner.temp().unwrap().parent().unwrap().display().to_string();
-        let steps = commands.iter().map(|command| Step::call("bash", json!({"command": command})));
+        let steps = commands.iter().map(|command| match command.strip_suffix(" &") {
+            Some(command) => {
+                Step::call("bash_background", json!({"action": "start", "command": command}))
+            }
+            None => Step::call("bash", json!({ "command": command })),
+        });
         let steps: Vec<_> = steps.chain([Step::text("done")]).collect();
         let builder = Agent::builder(ScriptedModel::new(steps))
             .ui(ScriptedUi::new(vec![PersonAnswer::No("no".into()); commands.len()]))
             .workspace(self.workspace())
-            .tool(Bash::new(runner));
+            .tool(Bash::new(runner.clone()))
+            .extend(background(runner));
         let add = |builder: AgentBuilder, (kind, text): &(RuleKind, &str)| {
             builder.rule(Rule::parse(*kind, text).unwrap())
         };
@@ -1187,4 +1193,34 @@ async fn s15_submodules_deeper_in_the_repository_are_protected() {
         -- without namespaces:
         (denied): Permission denied for `bash`: no. Do not retry this exact call.
     "#]]).await;
+}
+
+#[tokio::test]
+async fn s15_git_init_approves_only_the_repository_that_it_names() {
+    if !can_confine() {
+        return;
+    }
+    let evil = "mkdir -p evilrepo/.git x2/sub/.git; for git in evilrepo/.git x2/sub/.git .git; do \
+                echo evil > $git/config; done; mv x2 gone; mkdir -p x2/.git && echo evil > x2/.git/config";
+    let rules = [(RuleKind::Allow, "bash(sh evil.sh)")];
+    for (way, _) in WAYS {
+        let machine = Machine::new();
+        put_scripts(&machine, &[("evil", evil)]);
+        let calls = [
+            "sleep 1000 &",
+            "git init -q x2",
+            "git init -q -b main x3",
+            "git init -q",
+            "sh evil.sh",
+        ];
+        let said = machine.calls(way, &rules, &calls).await;
+        let path = |name: &str| machine.path("project").join(name);
+        for made in [".git", "x2/.git", "x3/.git"] {
+            let config = fs::read_to_string(path(made).join("config")).unwrap_or_default();
+            assert!(config.contains("repositoryformatversion"), "{way}: {made}: {said}");
+        }
+        for evil in ["evilrepo/.git", "x2/sub/.git"] {
+            assert!(!path(evil).exists(), "{way}: {evil}: {said}");
+        }
+    }
 }
