@@ -109,7 +109,7 @@ pub(crate) fn effects(input: &Value, workspace: &Workspace, runner: &Runner) -> 
     }
     decide_confinement(
         &mut facts,
-        |zone| runner.counts_as_confined(zone),
+        |zone| runner.counts_as_confined(zone, &workspace),
         || runner.enforces_file_rules(&workspace),
     );
     facts
@@ -186,14 +186,13 @@ pub(crate) fn job(permit: &Permit, runner: &Runner) -> Result<(Job, Option<EndCh
             format!("{} is not a folder", cotter::fs::paths::format_path(&cwd, workspace));
         return Err(ToolError::new(ToolErrorKind::InvalidArgs, message));
     }
-    let no_temp = |cause: std::io::Error| ToolError::failed(format!("no temp folder: {cause}"));
     let temp = runner.temp().map_err(no_temp)?;
     let mut environment = runner.environment().for_workspace(workspace, temp);
     environment.extend(SETTINGS.map(|(name, value)| (name.into(), value.into())));
     if permit.facts().zone <= Zone::Workspace {
         environment.extend(SAFE_GIT.map(|(name, value)| (name.into(), value.into())));
     }
-    let (confinement, end_check) = confine(permit, workspace, runner).map_err(no_temp)?;
+    let (confinement, end_check) = confine(permit, workspace, runner)?;
     if confinement.is_some() && rustix::process::geteuid().is_root() {
         // Without its capabilities, root cannot give files the owners that an archive names.
         environment.push(("TAR_OPTIONS".into(), "--no-same-owner".into()));
@@ -210,22 +209,32 @@ pub(crate) fn job(permit: &Permit, runner: &Runner) -> Result<(Job, Option<EndCh
     Ok((job, end_check))
 }
 
+/// The error of a call whose private folders cannot be made.
+fn no_temp(cause: std::io::Error) -> ToolError {
+    ToolError::failed(format!("no temp folder: {cause}"))
+}
+
 fn confine(
     permit: &Permit,
     workspace: &Workspace,
     runner: &Runner,
-) -> std::io::Result<(Option<Confinement>, Option<EndCheck>)> {
+) -> Result<(Option<Confinement>, Option<EndCheck>), ToolError> {
     let (facts, rules) = (permit.facts(), permit.cx().file_rules());
     runner.index().finish_dropped();
     let Some((mut plan, before)) =
-        Confinement::of_call_with(facts, workspace, runner, Some(&rules))?
+        Confinement::of_call_with(facts, workspace, runner, Some(&rules)).map_err(no_temp)?
     else {
         return Ok((None, None));
     };
+    if facts.confined && !runner.counts_as_confined(facts.zone, workspace) {
+        let message = "the command was not run: by now the project has too many files to look at all. A person \
+                       is asked when it is called again";
+        return Err(ToolError::new(ToolErrorKind::Unavailable, message));
+    }
     plan.protect_declared(permit.cx().declared_files(), facts);
     let writes = facts.zone > Zone::Safe;
-    let check = writes.then(|| EndCheck::of_call(facts, workspace, runner, before)).transpose()?;
-    Ok((Some(plan), check))
+    let check = writes.then(|| EndCheck::of_call(facts, workspace, runner, before)).transpose();
+    Ok((Some(plan), check.map_err(no_temp)?))
 }
 
 /// There is no terminal: no pager and no password prompt.

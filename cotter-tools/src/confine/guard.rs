@@ -1,13 +1,13 @@
 //! Backs up protected paths before a call and restores them after it.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     fs, io,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
 };
 
-use crate::confine::Confinement;
+use crate::confine::{Confinement, rights};
 
 /// The most bytes backed up for all protected paths together.
 const MAX_BACKUP: u64 = 16 * 1024 * 1024;
@@ -47,7 +47,8 @@ impl PathGuard {
     pub(crate) fn take(confinement: &Confinement) -> Self {
         let mut room = MAX_BACKUP;
         let all = confinement.protected.iter().chain(&confinement.nested);
-        let guarded = all.filter(|path| {
+        let mut seen = HashSet::new();
+        let guarded = all.filter(|path| seen.insert(*path)).filter(|path| {
             let metadata = path.symlink_metadata();
             let is_mounted = confinement.view;
             !is_mounted || metadata.is_err() || metadata.is_ok_and(|metadata| metadata.is_symlink())
@@ -85,6 +86,9 @@ impl PathGuard {
                 remarks.push(remark);
                 continue;
             }
+            if *before == PathBackup::Absent && self.aside.is_some() {
+                rights::give_back_around(path);
+            }
             let now = PathBackup::read(path, &mut MAX_BACKUP.clone());
             if now == *before {
                 continue;
@@ -94,7 +98,7 @@ impl PathGuard {
             } else {
                 "decides what runs later and was not approved"
             };
-            let outcome = self.restore_path(path, before, &now);
+            let outcome = rights::change_entry(path, || self.restore_path(path, before, &now));
             let path = path.display();
             remarks.push(match self.outlives {
                 true => format!("{path}, which {why}, was changed while it ran: {outcome}"),
@@ -114,7 +118,8 @@ impl PathGuard {
             let link_backup = fs::read_link(&link).map(PathBackup::Link);
             let copy = link_backup.and_then(|link_backup| link_backup.set_aside(&link, aside));
             copy.map_err(|cause| remark(&format!("it could not be set aside: {cause}")))?;
-            fs::remove_file(&link).map_err(|cause| remark(&format!("it stays there: {cause}")))?;
+            let removed = rights::change_entry(&link, || fs::remove_file(&link));
+            removed.map_err(|cause| remark(&format!("it stays there: {cause}")))?;
         }
         Ok(())
     }

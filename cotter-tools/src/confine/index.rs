@@ -6,7 +6,7 @@
 //! bounded; past it the result is incomplete. A folder that cannot be listed counts as a whole.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     ffi::OsString,
     fs::{self, Metadata},
     os::unix::fs::{DirEntryExt, MetadataExt},
@@ -21,7 +21,7 @@ use cotter::{
     permission::{file_rules::FileRules, rule::RuleKind, secret_files::is_secret},
 };
 
-use crate::confine::{guard::PathGuard, protect};
+use crate::confine::{guard::PathGuard, protect, rights};
 
 /// The most files and folders of all write roots together.
 const MAX_ENTRIES: usize = 200_000;
@@ -42,6 +42,8 @@ struct IndexState {
     folders: HashMap<PathBuf, Folder>,
     /// What the folders were searched for. `None`: not yet with any rules.
     rules: Option<(FileRules, Vec<PathBuf>)>,
+    /// True if the last walk looked at every file.
+    is_complete: bool,
     calls: CallLog,
 }
 
@@ -53,6 +55,8 @@ struct CallLog {
     /// Calls that were dropped before their end was checked, and remarks about such.
     unchecked: Vec<PendingCheck>,
     untold: Vec<String>,
+    /// True if a remark said that there are too many files.
+    is_limit_told: bool,
 }
 
 /// Protected paths that may change while a call runs.
@@ -68,9 +72,10 @@ struct Folder {
     id: FileId,
     changed: (i64, i64),
     is_settled: bool,
+    is_listable: bool,
     entries: usize,
-    /// Names of the folders in it that are walked.
-    folders: Vec<OsString>,
+    /// Names of the folders in it, and whether a rule or its name hides the folder.
+    folders: Vec<(OsString, bool)>,
     marked: Vec<Marked>,
     /// The numbers of its files, to find other names of a hidden one.
     files: Vec<u64>,
@@ -93,7 +98,7 @@ type FileId = (u64, u64);
 /// The time after which a dropped check is done.
 const DROPPED_AFTER: Duration = Duration::from_millis(500);
 
-/// The most remarks about new protected paths of one call.
+/// The most remarks of one kind at the end of a call.
 const MAX_REMARKS: usize = 4;
 
 /// What a walk found.
@@ -105,6 +110,10 @@ pub(crate) struct FoundFiles {
     pub(crate) hidden: Vec<HiddenFile>,
     /// Files and folders that rules forbid to write.
     pub(crate) fixed: Vec<(PathBuf, RuleKind)>,
+    /// Folders that cannot be listed.
+    pub(crate) unlistable: BTreeSet<PathBuf>,
+    /// Folders that could not be listed after a call, and were given back to their owner.
+    given_back: Vec<PathBuf>,
     /// True if every file was looked at.
     pub(crate) is_complete: bool,
 }
@@ -122,6 +131,25 @@ pub(crate) struct HiddenFile {
 impl FileIndex {
     /// Walks the write roots of a workspace. Without rules, those of the last walk hold.
     pub(crate) fn walk(&self, workspace: &Workspace, rules: Option<&FileRules>) -> FoundFiles {
+        self.walk_with(workspace, rules, None)
+    }
+
+    /// True if the last walk of the write roots looked at every file. If there was none, it is made.
+    pub(crate) fn is_complete(&self, workspace: &Workspace) -> bool {
+        let state = self.lock();
+        let is_known = |(_, roots): &(_, Vec<PathBuf>)| workspace.write_roots().eq(roots);
+        let known = state.rules.as_ref().is_some_and(is_known).then_some(state.is_complete);
+        drop(state);
+        known.unwrap_or_else(|| self.walk(workspace, None).is_complete)
+    }
+
+    /// Walks with these rules; at the end of a call, with what there was before it.
+    fn walk_with(
+        &self,
+        workspace: &Workspace,
+        rules: Option<&FileRules>,
+        before: Option<&FoundFiles>,
+    ) -> FoundFiles {
         let mut state = self.lock();
         let roots: Vec<_> = workspace.write_roots().map(Path::to_path_buf).collect();
         let searched = state.rules.as_ref();
@@ -131,8 +159,10 @@ impl FileIndex {
             state.folders.clear();
             state.rules = Some(wanted.clone());
         }
-        let walk = Walk::new(workspace, &wanted.0);
-        walk.run(&mut state.folders, &wanted.1)
+        let walk = Walk::new(workspace, &wanted.0, before);
+        let found = walk.run(&mut state.folders, &wanted.1);
+        state.is_complete = found.is_complete;
+        found
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, IndexState> {
@@ -144,37 +174,74 @@ impl FileIndex {
 struct Walk<'a> {
     workspace: &'a Workspace,
     rules: &'a FileRules,
+    /// At the end of a call, what there was before it.
+    before: Option<&'a FoundFiles>,
     now: i64,
     entries: usize,
+    /// The number of paths of each kind that may still be found.
+    room: [usize; 5],
     found: FoundFiles,
 }
 
+/// A reason to collect a path. Each has its own limit: names that are cheap to make must not use up the others'.
+#[derive(Clone, Copy)]
+enum FoundKind {
+    Protected,
+    Forbidden,
+    Secret,
+    Fixed,
+    Unlistable,
+}
+
 impl<'a> Walk<'a> {
-    fn new(workspace: &'a Workspace, rules: &'a FileRules) -> Self {
+    fn new(workspace: &'a Workspace, rules: &'a FileRules, before: Option<&'a FoundFiles>) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
         let found = FoundFiles { is_complete: true, ..FoundFiles::default() };
-        Walk { workspace, rules, now: now.cast_signed(), entries: 0, found }
+        let mut room = [MAX_FOUND; 5];
+        if before.is_some() {
+            // Nothing is mounted for these: every new one is taken away.
+            room[FoundKind::Protected as usize] = MAX_ENTRIES;
+        }
+        Walk { workspace, rules, before, now: now.cast_signed(), entries: 0, room, found }
     }
 
     fn run(mut self, known: &mut HashMap<PathBuf, Folder>, roots: &[PathBuf]) -> FoundFiles {
         let mut folders = HashMap::with_capacity(known.len());
+        let before = self.before.into_iter().flat_map(|before| &before.hidden);
+        let hidden_before: HashSet<_> = before.map(|hidden| hidden.path.as_path()).collect();
         for root in roots {
-            let mut pending = vec![root.clone()];
-            while let Some(path) = pending.pop() {
+            let mut pending = vec![(root.clone(), false)];
+            while let Some((path, is_hidden)) = pending.pop() {
                 if folders.contains_key(&path) {
                     continue;
                 }
-                let Some(folder) = self.folder(&path, root, known.remove(&path)) else { continue };
+                let known = known.remove(&path);
+                let Some(folder) = self.folder(&path, root, is_hidden, known) else { continue };
                 self.entries += folder.entries + 1;
                 if self.entries > MAX_ENTRIES {
                     self.found.is_complete = false;
                     break;
                 }
-                pending.extend(folder.folders.iter().map(|name| path.join(name)));
+                if !folder.is_listable && self.has_room(FoundKind::Unlistable) {
+                    // A root cannot be covered.
+                    self.found.is_complete &= path != *root;
+                    self.found.unlistable.insert(path.clone());
+                }
+                let inner = folder
+                    .folders
+                    .iter()
+                    .map(|(name, is_secret)| (path.join(name), is_hidden || *is_secret));
+                // What is hidden cannot change, unless it came with the call.
+                let is_walked = |(path, is_hidden): &(PathBuf, bool)| {
+                    !is_hidden || self.before.is_some() && !hidden_before.contains(path.as_path())
+                };
+                pending.extend(inner.filter(is_walked));
                 self.collect(&path, &folder);
                 folders.insert(path, folder);
             }
         }
+        // The next call could not protect more.
+        self.found.is_complete &= self.found.protected.len() <= MAX_FOUND;
         self.add_named_paths();
         self.add_other_names(&folders);
         *known = folders;
@@ -182,7 +249,13 @@ impl<'a> Walk<'a> {
     }
 
     /// A folder as it is now: the known one if it did not change.
-    fn folder(&self, path: &Path, root: &Path, known: Option<Folder>) -> Option<Folder> {
+    fn folder(
+        &mut self,
+        path: &Path,
+        root: &Path,
+        is_hidden: bool,
+        known: Option<Folder>,
+    ) -> Option<Folder> {
         let metadata = path.symlink_metadata().ok().filter(Metadata::is_dir)?;
         let (id, changed) = (id(&metadata), (metadata.ctime(), metadata.ctime_nsec()));
         let is_same =
@@ -190,48 +263,74 @@ impl<'a> Walk<'a> {
         if let Some(known) = known.filter(is_same) {
             return Some(known);
         }
-        let is_settled = changed.0 < self.now - SETTLED_SECONDS;
         let mut folder = Folder {
             id,
             changed,
-            is_settled,
+            is_settled: changed.0 < self.now - SETTLED_SECONDS,
+            is_listable: rights::is_listable(path) || self.give_back(path),
             entries: 0,
             folders: vec![],
             marked: vec![],
             files: vec![],
         };
-        for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        let entries = folder.is_listable.then(|| fs::read_dir(path)).transpose();
+        folder.is_listable &= entries.is_ok();
+        for entry in entries.into_iter().flatten().flatten() {
+            let Ok(entry) = entry else {
+                folder.is_listable = false;
+                continue;
+            };
             folder.entries += 1;
             if folder.entries > MAX_ENTRIES {
                 break;
             }
-            self.list(&mut folder, path, root, &entry);
+            self.list(&mut folder, path, root, is_hidden, &entry);
         }
+        folder.is_settled &= folder.is_listable;
         Some(folder)
     }
 
-    fn list(&self, folder: &mut Folder, path: &Path, root: &Path, entry: &fs::DirEntry) {
+    /// Gives a folder that a call closed to its owner back. One that was closed before stays so.
+    fn give_back(&mut self, path: &Path) -> bool {
+        let is_new = self.before.is_some_and(|before| !before.unlistable.contains(path));
+        let is_given_back = is_new && rights::give_back(path);
+        if is_given_back {
+            self.found.given_back.push(path.into());
+        }
+        is_given_back
+    }
+
+    /// Adds an entry. In a hidden folder, only protected names count.
+    fn list(
+        &self,
+        folder: &mut Folder,
+        path: &Path,
+        root: &Path,
+        in_hidden: bool,
+        entry: &fs::DirEntry,
+    ) {
         let Ok(kind) = entry.file_type() else { return };
         let (name, is_folder) = (entry.file_name(), kind.is_dir());
         let full = path.join(&name);
         let below = full.strip_prefix(root).unwrap_or(&full);
+        let is_secret = match is_folder {
+            // Of folders only those in which every file is secret.
+            true => is_secret(&below.join("any")),
+            false => is_secret(below),
+        };
+        let read = self.rules.forbids_reading(&full, self.workspace);
         let marked = Marked {
             file: entry.ino(),
             is_folder,
-            is_protected: is_protected_name(path, &name, is_folder),
-            is_secret: match is_folder {
-                // Of folders only those in which every file is secret.
-                true => is_secret(&below.join("any")),
-                false => is_secret(below),
-            },
-            read: self.rules.forbids_reading(&full, self.workspace),
+            is_protected: is_protected_name(path, &name),
+            is_secret: is_secret && !in_hidden,
+            read: read.filter(|_| !in_hidden),
             write: self.rules.forbids_writing(&full, self.workspace),
             name,
         };
         let is_hidden = marked.is_secret || marked.read.is_some();
-        let is_git = is_folder && marked.name == ".git";
-        if is_folder && !is_hidden && !is_git {
-            folder.folders.push(marked.name.clone());
+        if is_folder && marked.name != ".git" {
+            folder.folders.push((marked.name.clone(), is_hidden));
         } else if kind.is_file() {
             folder.files.push(marked.file);
         }
@@ -242,26 +341,34 @@ impl<'a> Walk<'a> {
 
     fn collect(&mut self, path: &Path, folder: &Folder) {
         for marked in &folder.marked {
-            let found =
-                [self.found.protected.len(), self.found.hidden.len(), self.found.fixed.len()];
-            if found.into_iter().any(|found| found >= MAX_FOUND) {
-                self.found.is_complete = false;
-                return;
-            }
             let full = path.join(&marked.name);
-            if marked.is_protected {
+            if marked.is_protected && self.has_room(FoundKind::Protected) {
                 let ids = ((folder.id.0, marked.file), folder.id);
                 self.found.protected.insert(full.clone(), ids);
             }
-            if marked.is_secret || marked.read.is_some() {
+            let kind = if marked.read.is_some() { FoundKind::Forbidden } else { FoundKind::Secret };
+            if (marked.is_secret || marked.read.is_some()) && self.has_room(kind) {
                 self.found.hidden.push(HiddenFile {
                     also: if marked.is_folder { vec![] } else { self.target(&full) },
                     path: full.clone(),
                     rule: marked.read,
                 });
             }
-            self.found.fixed.extend(marked.write.map(|kind| (full, kind)));
+            if let Some(kind) = marked.write
+                && self.has_room(FoundKind::Fixed)
+            {
+                self.found.fixed.push((full, kind));
+            }
         }
+    }
+
+    /// Takes room for one more path of a kind.
+    fn has_room(&mut self, kind: FoundKind) -> bool {
+        let room = &mut self.room[kind as usize];
+        let has_room = *room > 0;
+        *room = room.saturating_sub(1);
+        self.found.is_complete &= has_room;
+        has_room
     }
 
     /// Where a hidden link leads. A folder outside the write roots is not hidden: a link could name any.
@@ -328,10 +435,10 @@ fn id(metadata: &Metadata) -> FileId {
     (metadata.dev(), metadata.ino())
 }
 
-fn is_protected_name(folder: &Path, name: &std::ffi::OsStr, is_folder: bool) -> bool {
+fn is_protected_name(folder: &Path, name: &std::ffi::OsStr) -> bool {
     let is = |known: &str| name.eq_ignore_ascii_case(known);
     let in_github = || folder.file_name().is_some_and(|name| name.eq_ignore_ascii_case(".github"));
-    PROTECTED.iter().any(|known| is(known)) || is_folder && is("workflows") && in_github()
+    PROTECTED.iter().any(|known| is(known)) || is("workflows") && in_github()
 }
 
 impl FoundFiles {
@@ -346,6 +453,7 @@ impl FoundFiles {
                 paths.push(path.clone());
             }
         }
+        paths.extend(self.unlistable.iter().cloned());
         paths.sort_unstable();
         paths
     }
@@ -458,11 +566,12 @@ impl FileIndex {
 
 impl PendingCheck {
     fn finish(self) -> Vec<String> {
-        let found = self.index.walk(&self.workspace, None);
+        let found = self.index.walk_with(&self.workspace, None, Some(&self.before));
         let mut state = self.index.lock();
         let calls = &mut state.calls;
         let approved = calls.under_way.remove(&self.number).map_or(vec![], |call| call.all);
         let mut remarks = std::mem::take(&mut calls.untold);
+        let was_told = std::mem::replace(&mut calls.is_limit_told, !found.is_complete);
         drop(state);
         let is_approved = |path: &Path| {
             approved.iter().any(|other| other.starts_with(path) || path.starts_with(other))
@@ -477,12 +586,12 @@ impl PendingCheck {
         new.sort_unstable();
         // A folder goes with what is in it.
         new.dedup_by(|path, above| path.starts_with(above));
-        let count = new.len();
         let taken = PathGuard::of_new(new, &self.aside, self.outlives).restore_all();
-        remarks.extend(taken.into_iter().take(MAX_REMARKS));
-        if count > MAX_REMARKS {
-            let (more, aside) = (count - MAX_REMARKS, self.aside.display());
-            remarks.push(format!("so it was with {more} more of its files; all are in {aside}"));
+        let aside = self.aside.display();
+        remarks.extend(first(taken, &format!("of its files; all are in {aside}")));
+        remarks.extend(first(describe_closed(&found, &self.before), "folders"));
+        if !found.is_complete && !was_told {
+            remarks.push(TOO_MANY.into());
         }
         remarks
     }
@@ -500,4 +609,39 @@ impl PendingCheck {
             None => !self.before.protected.values().any(|old| old == &(*file, *folder)),
         }
     }
+}
+
+/// The remark about more files than are looked at.
+const TOO_MANY: &str = "the project has too many files to look at all: protected files that this command made \
+    may have stayed, and code of the project is asked about from now on";
+
+/// The longest path in a remark about a folder.
+const MAX_SHOWN: usize = 200;
+
+/// Remarks about folders that a call closed.
+fn describe_closed(found: &FoundFiles, before: &FoundFiles) -> Vec<String> {
+    let shown = |path: &Path| {
+        let is_short = |path: &&Path| path.as_os_str().len() <= MAX_SHOWN;
+        let short = path.ancestors().find(is_short).unwrap_or(path);
+        let deep = if short == path { "" } else { "a folder deep in " };
+        format!("{deep}{}", short.display())
+    };
+    let given_back = found.given_back.iter().map(|path| {
+        format!("the command closed {} to its owner: it was opened again", shown(path))
+    });
+    let unlistable = found.unlistable.difference(&before.unlistable).map(|path| {
+        format!(
+            "{} cannot be listed or is too deep: nothing in it was checked, and commands cannot use it",
+            shown(path)
+        )
+    });
+    given_back.chain(unlistable).collect()
+}
+
+/// The first of many remarks, and how many there are more.
+fn first(mut remarks: Vec<String>, what: &str) -> Vec<String> {
+    let more = remarks.len().saturating_sub(MAX_REMARKS);
+    remarks.truncate(MAX_REMARKS);
+    remarks.extend((more > 0).then(|| format!("so it was with {more} more {what}")));
+    remarks
 }

@@ -8,7 +8,7 @@ use cotter::{
 };
 use cotter_files::command_hook::ProcessExit;
 
-use crate::confine::{Confinement, Network, hook_root, program_path::is_program};
+use crate::confine::{Confinement, Network, hook_root, program_path::is_program, rights};
 
 /// Phrases of programs for a refused access.
 const REFUSED: [&str; 8] = [
@@ -141,12 +141,8 @@ impl Confinement {
         if workspace.is_closed(path) {
             return Some(format!("{shown} is closed to commands"));
         }
-        if self.covered.iter().any(|covered| path.starts_with(covered)) {
-            return Some(format!(
-                "reading {shown} was refused: it has a secret's name or a rule is about it, and this \
-                 call does not name it. A call that names it is asked about; an allow rule \
-                 `read({shown})` of the person opens a secret's name"
-            ));
+        if let Some(why) = self.why_hidden(path, workspace) {
+            return Some(why);
         }
         let mut protected = self.protected.iter().chain(&self.nested);
         if let Some(protected) = protected.find(|protected| path.starts_with(protected)) {
@@ -215,6 +211,28 @@ impl Confinement {
             "{access} {shown} was refused: it is outside the project{hint}. Use $TMPDIR for \
              temporary files"
         ))
+    }
+
+    /// The reason why a path is hidden or empty in a view, if it is.
+    fn why_hidden(&self, path: &Path, workspace: &Workspace) -> Option<String> {
+        let shown = paths::format_path(path, workspace);
+        let mut kept = self.covered.iter().chain(&self.nested);
+        let is_closed =
+            |kept: &&PathBuf| path.starts_with(kept) && kept.is_dir() && !rights::is_listable(kept);
+        if let Some(folder) = kept.find(is_closed) {
+            let shown = paths::format_path(folder, workspace);
+            return Some(format!(
+                "{shown} cannot be listed or is too deep: commands cannot use what is in it"
+            ));
+        }
+        let is_covered = self.covered.iter().any(|covered| path.starts_with(covered));
+        is_covered.then(|| {
+            format!(
+                "reading {shown} was refused: it has a secret's name or a rule is about it, and this \
+                 call does not name it. A call that names it is asked about; an allow rule \
+                 `read({shown})` of the person opens a secret's name"
+            )
+        })
     }
 }
 

@@ -165,6 +165,7 @@ impl Confinement {
                 self.covered.extend(hidden.also.iter().cloned());
             }
         }
+        self.covered.extend(found.unlistable.iter().cloned());
         self.covered
             .retain(|path| path.symlink_metadata().is_ok_and(|metadata| !metadata.is_symlink()));
         self.covered.extend(closed_to_others().iter().cloned());
@@ -247,14 +248,18 @@ impl Runner {
     }
 
     /// True if a call of that zone counts as confined. Without a view of the files, code of the
-    /// project does only if a person chose so (`"sandbox": "landlock"`).
-    pub fn counts_as_confined(&self, zone: Zone) -> bool {
-        let is_enough = || self.sandbox() == Sandbox::Landlock || self.why_no_view().is_none();
+    /// project does only if a person chose so (`"sandbox": "landlock"`). A view that does not know all
+    /// files counts as none, because it may show what it should hide.
+    pub fn counts_as_confined(&self, zone: Zone, workspace: &Workspace) -> bool {
+        let is_enough = || {
+            self.sandbox() == Sandbox::Landlock
+                || self.why_no_view().is_none() && self.index().is_complete(workspace)
+        };
         self.confines_zone(zone) && (zone != Zone::Build || is_enough())
     }
 
     /// True if a call would run in a view of the files that enforces rules about them: there is one,
-    /// and the write roots are not too large to look through.
+    /// and all files of the write roots can be looked at.
     pub fn enforces_file_rules(&self, workspace: &Workspace) -> bool {
         self.confines()
             && self.why_no_view().is_none()

@@ -1067,8 +1067,10 @@ async fn s18_code_of_the_project_asks_without_a_view() {
         for sandbox in [Sandbox::Auto, Sandbox::Landlock, Sandbox::Required] {
             let machine = Machine::new();
             let runner = machine.runner(way).with_sandbox(sandbox);
-            let (counts, why) =
-                (runner.counts_as_confined(Zone::Build), runner.cannot_confine().is_some());
+            let (counts, why) = (
+                runner.counts_as_confined(Zone::Build, &machine.workspace()),
+                runner.cannot_confine().is_some(),
+            );
             all += &format!("{way}, {}: confined {counts}, refused {why}\n", sandbox.as_str());
         }
     }
@@ -1126,6 +1128,126 @@ async fn s18_folder_that_a_rule_denies_stays_in_its_place() {
 /// Scripts of a project, which calls run with `sh`.
 fn put_scripts(machine: &Machine, scripts: &[(&str, &str)]) {
     scripts.iter().for_each(|(name, text)| machine.put(&format!("project/{name}.sh"), text));
+}
+
+#[tokio::test]
+async fn s18_folder_that_a_call_closed_is_opened_again() {
+    if !can_confine() {
+        return;
+    }
+    for (way, _) in WAYS.into_iter().filter(|(way, _)| *way != "without namespaces") {
+        let machine = Machine::new();
+        machine.put("project/cfg/.env", "hidden");
+        machine.put("project/pk2/CLAUDE.md", "old");
+        machine.put("project/sub/.git/config", "old");
+        fs::create_dir(machine.path("project/quiet")).unwrap();
+        fs::create_dir(machine.path("project/fixed")).unwrap();
+        put_scripts(
+            &machine,
+            &[
+                (
+                    "close",
+                    "echo x > quiet/.envrc; echo x > fixed/.envrc; mkdir -p a/b; echo x > a/b/.mcp.json\n\
+                     chmod 0311 cfg; chmod 0111 pk2 quiet a/b; chmod 0555 fixed; chmod 0 a\n\
+                     echo x > sub/.git/commondir; mkdir -p a2/.vscode/x; echo x > a2/.vscode/x/y\n\
+                     chmod 0 sub/.git a2/.vscode/x a2/.vscode; chmod 0555 a2; chmod 0311 .",
+                ),
+                ("use", "cat cfg/.env; echo new > pk2/CLAUDE.md; ls a/b"),
+            ],
+        );
+        let rules = [(RuleKind::Deny, "read(.env)")];
+        let said = machine.calls(way, &rules, &["sh close.sh 2>&1", "sh use.sh 2>&1"]).await;
+        let (closed, used) = said.split_once("result c2.1").unwrap();
+        for name in
+            ["quiet/.envrc", "fixed/.envrc", "a/b/.mcp.json", "sub/.git/commondir", "a2/.vscode"]
+        {
+            assert!(
+                machine.path("project").join(name).symlink_metadata().is_err(),
+                "{way}: {name}"
+            );
+            assert!(closed.contains(&format!("changed /project/{name}")), "{way}: {name}: {said}");
+        }
+        if !rustix::process::geteuid().is_root() {
+            assert!(closed.contains("closed /project/cfg to its owner"), "{way}: {said}");
+        }
+        assert!(used.contains("cat: cfg/.env: Permission denied"), "{way}: {said}");
+        assert!(!used.contains("hidden"), "{way}: {said}");
+        assert_eq!(fs::read_to_string(machine.path("project/pk2/CLAUDE.md")).unwrap(), "old");
+    }
+}
+
+#[tokio::test]
+async fn s18_folder_that_cannot_be_listed_is_hidden_as_a_whole() {
+    // Root lists every folder.
+    if !can_confine() || rustix::process::geteuid().is_root() {
+        return;
+    }
+    for (way, _) in WAYS.into_iter().filter(|(way, _)| *way != "without namespaces") {
+        let machine = Machine::new();
+        machine.put("project/cfg/x", "hidden");
+        let close = |mode| {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+            fs::set_permissions(machine.path("project/cfg"), mode).unwrap();
+        };
+        close(0o311);
+        put_scripts(
+            &machine,
+            &[("use", "chmod 755 cfg; cat cfg/x; echo > cfg/.envrc; mv cfg gone; ls; echo done")],
+        );
+        let said = machine.calls(way, &[], &["sh use.sh 2>&1", "chmod 755 cfg 2>&1"]).await;
+        close(0o755);
+        expect![[r#"
+            : chmod: changing permissions of 'cfg': Read-only file system
+            cat: cfg/x: No such file or directory
+            use.sh: 1: cannot create cfg/.envrc: Read-only file system
+            mv: cannot move 'cfg' to 'gone': Device or resource busy
+            cfg
+            data
+            src
+            use.sh
+            done
+            cfg cannot be listed or is too deep: commands cannot use what is in it
+            result c2.1: chmod: changing permissions of 'cfg': Read-only file system
+            exit code 1
+            cfg cannot be listed or is too deep: commands cannot use what is in it
+        "#]]
+        .assert_eq(&said);
+        assert_eq!(fs::read_to_string(machine.path("project/cfg/x")).unwrap(), "hidden");
+    }
+}
+
+#[tokio::test]
+async fn s15_many_secret_names_do_not_hide_protected_ones() {
+    let prepare = |machine: &Machine| {
+        machine.put("project/sub/.git/config", "old\n");
+        machine.put("project/aa/.env", "hidden");
+        put_scripts(
+            machine,
+            &[
+                ("make", "for i in $(seq 1 4200); do : > j$i.pem; done"),
+                ("use", "mkdir -p pp/x; echo evil > pp/x/.envrc; echo evil >> sub/.git/config"),
+                ("read", "cat aa/.env"),
+            ],
+        );
+    };
+    let rules = [
+        (RuleKind::Allow, "bash(sh make.sh)"),
+        (RuleKind::Allow, "bash(sh use.sh)"),
+        (RuleKind::Deny, "read(.env)"),
+    ];
+    check_calls(prepare, &rules, &["sh make.sh", "sh use.sh", "sh read.sh"], expect![[r#"
+        : the project has too many files to look at all: protected files that this command made may have stayed, and code of the project is asked about from now on
+        result c2.1: use.sh: 1: cannot create sub/.git/config: Read-only file system
+        exit code 2
+        the command changed /project/pp/x/.envrc, which decides what runs later and was not approved: it was removed; the command's version is in PRIVATE/aside/1-.envrc
+        writing to sub/.git/config was refused: it decides what runs later, and this call was not approved for it
+        result c3.1 (denied): Permission denied for `bash`: no. Do not retry this exact call.
+        -- without namespaces:
+        : the project has too many files to look at all: protected files that this command made may have stayed, and code of the project is asked about from now on
+        result c2.1: the command changed /project/sub/.git/config, which decides what runs later and was not approved: it was restored; the command's version is in PRIVATE/aside/1-config
+        the command changed /project/pp/x/.envrc, which decides what runs later and was not approved: it was removed; the command's version is in PRIVATE/aside/1-.envrc
+        result c3.1 (denied): Permission denied for `bash`: no. Do not retry this exact call.
+    "#]]).await;
 }
 
 #[tokio::test]
@@ -1192,6 +1314,43 @@ async fn s15_submodules_deeper_in_the_repository_are_protected() {
         the command changed /project/.git/modules/libs/foo/commondir, which decides what runs later and was not approved: it was removed; the command's version is in PRIVATE/aside/1-commondir
         -- without namespaces:
         (denied): Permission denied for `bash`: no. Do not retry this exact call.
+    "#]]).await;
+}
+
+#[tokio::test]
+async fn s15_protected_names_in_odd_places_are_taken_away() {
+    let deep = "p=$(printf '%0200d' 0); cd deep; for i in $(seq 1 25); do mkdir $p; cd $p; done; echo x > .envrc";
+    let cut = "2>&1 | sed 's/00000*/0/g' | sort -u";
+    let prepare = |machine: &Machine| {
+        fs::create_dir(machine.path("project/deep")).unwrap();
+        put_scripts(
+            machine,
+            &[
+                (
+                    "make",
+                    "mkdir -p u4/.aws u5/.ssh/x u9/.github w; echo x > u4/.aws/.envrc\n\
+                     echo x > u5/.ssh/x/CLAUDE.md; ln -s ../../w u9/.github/workflows",
+                ),
+                ("deep", deep),
+                ("again", &deep.replace("mkdir $p; ", "")),
+            ],
+        );
+    };
+    let [deep, again] = ["deep", "again"].map(|name| format!("bash {name}.sh {cut}"));
+    let commands = ["sh make.sh", &deep, &again];
+    check_calls(prepare, &[], &commands, expect![[r#"
+        : the command changed /project/u4/.aws/.envrc, which decides what runs later and was not approved: it was removed; the command's version is in PRIVATE/aside/1-.envrc
+        the command changed /project/u5/.ssh/x/CLAUDE.md, which decides what runs later and was not approved: it was removed; the command's version is in PRIVATE/aside/1-CLAUDE.md
+        the command changed /project/u9/.github/workflows, which decides what runs later and was not approved: it was removed; the command's version is in PRIVATE/aside/1-workflows
+        result c2.1: cd: error retrieving current directory: getcwd: cannot access parent directories: Permission denied
+        a folder deep in /project/deep cannot be listed or is too deep: nothing in it was checked, and commands cannot use it
+        result c3.1: again.sh: line 1: .envrc: Read-only file system
+        again.sh: line 1: cd: 0: No such file or directory
+        reading .envrc was refused: it has a secret's name or a rule is about it, and this call does not name it. A call that names it is asked about; an allow rule `read(.envrc)` of the person opens a secret's name
+        -- without namespaces:
+        (denied): Permission denied for `bash`: no. Do not retry this exact call.
+        result c2.1 (denied): Permission denied for `bash`: no. Do not retry this exact call.
+        result c3.1 (denied): Permission denied for `bash`: no. Do not retry this exact call.
     "#]]).await;
 }
 
