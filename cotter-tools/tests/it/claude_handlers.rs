@@ -1,12 +1,13 @@
 //! A hundred hooks like those that people publish (`tests/claude`), as real processes: the verdict here is the
 //! one that the published pages give. Each runs as a person's hook and as a confined one of a project, with
-//! its interpreter in a system folder and in the home folder.
+//! its interpreter in a system folder and in the home folder. The reference runner, which shares nothing with
+//! our code, runs every case too: it finds a wrong expectation.
 
 use std::{
     ffi::OsString,
     fmt::Write,
     fs,
-    os::unix::fs::symlink,
+    os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
     process::Command,
     sync::Arc,
@@ -365,4 +366,43 @@ async fn b3_published_hooks_with_interpreters_in_the_home_get_their_verdicts() {
 #[tokio::test]
 async fn b3_published_hooks_of_a_project_with_interpreters_in_the_home_get_their_verdicts() {
     expect![""].assert_eq(&differing(Prefix::Home, true).await);
+}
+
+/// Compares cases with the reference runner. Returns true if none differs, and what it said.
+fn compare_with_reference(folder: &Path, names: &[&str]) -> (bool, String) {
+    let scratch = Scratch::new();
+    // As root it runs the handlers as an ordinary user, who must be able to reach them.
+    fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let mut verify = Command::new("python3");
+    verify.arg("-B").arg(folder.join("verify.py")).args(names).env("TMPDIR", scratch.path());
+    let output = verify.output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(said).unwrap())
+}
+
+#[test]
+fn b3_reference_of_the_protocol_agrees_with_every_case() {
+    let (agrees, said) = compare_with_reference(&data(), &[]);
+    let differing: Vec<_> = said.lines().filter(|line| !line.starts_with("ok ")).collect();
+    let handlers = handlers();
+    let cases = handlers.iter().flat_map(|handler| handler["cases"].as_array().unwrap()).count();
+    assert_eq!(differing, [format!("{cases} ok, 0 differs, 0 skipped")]);
+    assert!(agrees && handlers.len() >= 100, "{} handlers", handlers.len());
+}
+
+#[test]
+fn b3_reference_of_the_protocol_finds_a_wrong_expectation() {
+    let scratch = Scratch::new();
+    let mut copy = Command::new("cp");
+    let copy = copy.arg("-R").arg(data()).arg(scratch.path().join("claude"));
+    assert!(copy.status().unwrap().success());
+    let manifest = scratch.path().join("claude/handlers/handlers.json");
+    let mut handlers = handlers();
+    handlers.retain(|handler| handler["name"] == "guard-rm");
+    let expect = &mut handlers[0]["cases"][0]["expect"];
+    assert_eq!(expect["verdict"], "block");
+    *expect = json!({"verdict": "pass"});
+    fs::write(manifest, serde_json::to_string(&handlers).unwrap()).unwrap();
+    let (agrees, said) = compare_with_reference(&scratch.path().join("claude"), &["guard-rm"]);
+    assert!(!agrees && said.contains("verdict: 'block' instead of 'pass'"), "{said}");
 }
