@@ -9,20 +9,29 @@ use std::{
     fs,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
+    pin::Pin,
     process::Command,
-    sync::Arc,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use cotter::{
-    Agent, FnTool, Origin, Owner, Registry, ToolSpec, Workspace,
+    Agent, AgentConfig, FnTool, Origin, Owner, Registry, Subagent, ToolError, ToolSpec, Workspace,
+    builtin,
+    model::ModelErrorKind,
     permission::{Zone, facts::Facts},
 };
 use cotter_files::{
     claude::{self, ClaudeFile},
-    command_hook::{self, HookHost, HookLocation},
+    command_hook::{
+        self, HookHost, HookLocation, HookPlace, PlaceKind, ProcessOutput, ProcessSpec,
+        ResidentProcess, entry::CommandHook,
+    },
     document::Document,
 };
-use cotter_test::{ScriptedModel, ScriptedUi, Step, not_tested, transcript};
+use cotter_test::{RecordingModel, ScriptedModel, ScriptedUi, Step, transcript};
 use cotter_tools::{
     hooks::HookRunner,
     process::{Runner, environment::Environment},
@@ -32,11 +41,8 @@ use serde_json::{Map, Value, json};
 
 use crate::machine::Scratch;
 
-/// The events that one call or one prompt of a run shows.
-const EVENTS: [&str; 3] = ["PreToolUse", "PostToolUse", "UserPromptSubmit"];
-
-/// Handlers whose failure the pages let pass and that block here, each with the reason.
-const STRICTER: [(&str, &str); 7] = [
+/// Handlers whose failure the pages let pass and that block or end the run here, each with the reason.
+const STRICTER: [(&str, &str); 8] = [
     ("fail-killed", "signal 9 is also what a limit of memory sends"),
     ("fail-log-before-json", "a refusal counts wherever it is said"),
     ("fail-array", "a refusal counts wherever it is said"),
@@ -44,10 +50,17 @@ const STRICTER: [(&str, &str); 7] = [
     ("fail-wrong-case", "a refusal counts in any spelling"),
     ("fail-top-level-fields", "a refusal counts wherever it is said"),
     ("defer-question", "a question to a person cannot be changed"),
+    ("fail-wrong-type", "an end counts in any spelling"),
 ];
 
-/// Hooks of a project that write outside the project. They block and name the path.
-const OUTSIDE: [&str; 1] = ["log-inline-jq"];
+/// Handlers that copy the transcript: sessions are closed to hooks.
+const TRANSCRIPT: [&str; 1] = ["compact-backup"];
+
+/// Hooks of a project that fail because they write outside the project. Gates block and name the path.
+const OUTSIDE: [&str; 2] = ["log-inline-jq", "log-failures"];
+
+/// The second report of a subagent, which its hook asks for.
+const SECOND_REPORT: &str = "here is the second report";
 
 /// The place of the interpreters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,14 +102,18 @@ impl Programs {
                 folders.extend(made.map(|folder| PathBuf::from(folder.as_str().unwrap())));
             }
         }
+        let local = scratch.path().join("home/.local/bin");
+        fs::create_dir_all(&local).unwrap();
+        write_uv(&local.join("uv"));
+        folders.push(local);
         let bin = scratch.path().join("bin");
         fs::create_dir_all(&bin).unwrap();
         let hidden =
-            |name: &str| ["python", "node", "npm", "npx", "uv"].iter().any(|h| name.starts_with(h));
+            |name: &str| ["python", "node", "npm", "npx"].iter().any(|h| name.starts_with(h));
         for folder in ["/usr/local/bin", "/usr/bin", "/bin"] {
             for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
                 let name = entry.file_name();
-                if prefix == Prefix::System || !hidden(&name.to_string_lossy()) {
+                if name != "uv" && (prefix == Prefix::System || !hidden(&name.to_string_lossy())) {
                     let _ = symlink(entry.path(), bin.join(name));
                 }
             }
@@ -109,6 +126,55 @@ impl Programs {
     fn has(&self, program: &str) -> bool {
         std::env::split_paths(&self.path).any(|folder| folder.join(program).exists())
     }
+}
+
+/// A `uv` that starts scripts with the Python of `PATH`, as the real one does for a script without packages.
+fn write_uv(path: &Path) {
+    let text = "#!/bin/sh\n[ \"$1\" = run ] || exit 64\nshift\n\
+                [ \"$1\" != --script ] || shift\nexec python3 \"$@\"\n";
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Starts hooks and counts them.
+struct CountingHost {
+    runner: HookRunner,
+    starts: AtomicUsize,
+}
+
+impl HookHost for CountingHost {
+    fn run(
+        &self,
+        job: ProcessSpec,
+    ) -> Pin<Box<dyn Future<Output = Result<ProcessOutput, String>> + Send>> {
+        self.starts.fetch_add(1, Ordering::Relaxed);
+        self.runner.run(job)
+    }
+
+    fn take_place(&self, kind: PlaceKind) -> Pin<Box<dyn Future<Output = HookPlace> + Send>> {
+        self.runner.take_place(kind)
+    }
+
+    fn serve(&self, job: ProcessSpec) -> Result<Box<dyn ResidentProcess>, String> {
+        self.runner.serve(job)
+    }
+}
+
+/// What one case showed.
+#[derive(Default)]
+struct Shown {
+    verdict: &'static str,
+    /// The transcript, the notices and the ends of the runs.
+    said: String,
+    notices: String,
+    /// The messages that the model got.
+    model: String,
+    /// The input of the last call that ran.
+    input: Value,
+    /// True if the model said its last words.
+    is_done: bool,
+    /// The number of times that the hook started.
+    starts: usize,
 }
 
 /// One case of a handler in its own project.
@@ -187,16 +253,60 @@ impl<'a> Run<'a> {
         Step::call(name, Value::Object(input))
     }
 
-    /// Runs the calls before the case and the case. Returns the verdict and everything that was said.
-    async fn verdict(&mut self, confined: bool) -> (&'static str, String) {
-        let prompt = self.case["fields"]["prompt"].as_str();
-        let before = self.case["before"].as_array().into_iter().flatten();
-        let cases = before.chain([self.case]).filter(|case| case["tool"].is_string());
-        let steps = cases.map(|case| self.call(case)).chain([Step::text("done")]);
-        let person = ScriptedUi::new(vec![]);
+    fn event(&self) -> &str {
+        self.handler["event"].as_str().unwrap()
+    }
+
+    fn field(&self, name: &str) -> Option<&str> {
+        self.case["fields"][name].as_str()
+    }
+
+    /// The steps of the model and the prompts that lead to the event of the case.
+    fn script(&self) -> (Vec<Step>, Vec<String>) {
+        let last = self.field("last_assistant_message").unwrap_or("finished");
+        let mut prompts = vec![self.field("prompt").unwrap_or("go")];
+        let steps = match self.event() {
+            "Notification" => vec![Step::call("bash", json!({"command": "x"}))],
+            "Stop" => vec![Step::text(last)],
+            "SubagentStop" => {
+                let input = json!({"name": self.field("agent_type"), "prompt": "look"});
+                let call = Step::call("invoke_subagent", input);
+                vec![call, Step::text(last), Step::text(SECOND_REPORT)]
+            }
+            "PreCompact" if self.field("trigger") == Some("auto") => {
+                prompts.push("more");
+                vec![Step::text("begun"), Step::error(ModelErrorKind::ContextOverflow)]
+            }
+            "PreCompact" => {
+                prompts.push("/compact");
+                vec![]
+            }
+            "SessionStart" if self.field("source") == Some("compact") => {
+                prompts.extend(["/compact", "more"]);
+                vec![]
+            }
+            _ => {
+                let before = self.case["before"].as_array().into_iter().flatten();
+                let cases = before.chain([self.case]).filter(|case| case["tool"].is_string());
+                cases.map(|case| self.call(case)).collect()
+            }
+        };
+        let ends = [(); 4].map(|()| Step::text("done"));
+        let prompts = prompts.into_iter().map(|prompt| self.fill(prompt)).collect();
+        (steps.into_iter().chain(ends).collect(), prompts)
+    }
+
+    /// Runs the events before the case and the case.
+    async fn show(&mut self, confined: bool) -> Shown {
+        let (steps, prompts) = self.script();
+        let (person, inputs) = (ScriptedUi::new(vec![]), Arc::new(Mutex::new(Value::Null)));
+        let model = RecordingModel::new(ScriptedModel::new(steps));
         let workspace = Workspace::new(&self.project()).with_home(self.path("home"));
-        let mut builder =
-            Agent::builder(ScriptedModel::new(steps)).workspace(workspace).ui(person.clone());
+        let mut builder = Agent::builder(model.clone())
+            .workspace(workspace)
+            .ui(person.clone())
+            .extend(builtin::commands)
+            .define_mention(Subagent::agent(AgentConfig::new("Explore")));
         for name in [
             "bash",
             "write",
@@ -207,43 +317,81 @@ impl<'a> Run<'a> {
             "mcp__database__query",
             "mcp__memory__create_entities",
         ] {
-            let spec = ToolSpec::new(name, "works", json!({"type": "object"}));
-            let work = FnTool::new(spec, |_| async { Ok("worked".into()) });
-            builder = builder.tool(work.with_facts(Facts::zone(Zone::Safe)));
+            builder = builder.tool(self.tool(name, inputs.clone()));
         }
         let agent = builder.build().unwrap();
-        self.register(&agent, confined);
+        let host = self.register(&agent, confined);
         let session = agent.new_session().await.unwrap();
         self.session = session.id().to_string();
-        let ended = session.prompt(self.fill(prompt.unwrap_or("go"))).await;
-        let mut said = format!("{}{}", transcript(&session), person.notices());
-        let _ = match &ended {
-            Ok(reply) => writeln!(said, "{:?} {:?}", reply.reason, reply.error),
-            Err(why) => writeln!(said, "{why}"),
+        let mut shown = Shown::default();
+        for prompt in prompts {
+            let ended = session.prompt(prompt).await;
+            shown.is_done = ended.as_ref().is_ok_and(|reply| reply.text().contains("done"));
+            let _ = match &ended {
+                Ok(reply) => writeln!(shown.said, "{:?} {:?}", reply.reason, reply.error),
+                Err(why) => writeln!(shown.said, "{why}"),
+            };
+        }
+        session.close().await;
+        shown.notices = person.notices();
+        let transcript = transcript(&session);
+        shown.said = format!("{transcript}{}{}", shown.notices, shown.said);
+        shown.model = model.shown();
+        shown.input = inputs.lock().unwrap().clone();
+        shown.starts = host.starts.load(Ordering::Relaxed);
+        shown.verdict = self.verdict(&transcript, &shown);
+        shown
+    }
+
+    /// A tool that keeps its last input. It fails where the event is a failure; a person is asked about it
+    /// where the event is a question.
+    fn tool(&self, name: &str, inputs: Arc<Mutex<Value>>) -> impl cotter::Tool {
+        let failure = match self.event() {
+            "PostToolUseFailure" => self.field("error").map(str::to_owned),
+            _ => None,
         };
-        let mut results = said.lines().filter(|line| line.starts_with("result "));
+        let spec = ToolSpec::new(name, "works", json!({"type": "object"}));
+        let work = FnTool::new(spec, move |permit| {
+            *inputs.lock().unwrap() = permit.input().clone();
+            let failure = failure.clone();
+            async move { failure.map_or(Ok("worked".into()), |why| Err(ToolError::failed(why))) }
+        });
+        let asks = matches!(self.event(), "PermissionRequest" | "Notification");
+        work.with_facts(Facts::zone(if asks { Zone::External } else { Zone::Safe }))
+    }
+
+    fn verdict(&self, transcript: &str, shown: &Shown) -> &'static str {
+        let mut results = transcript.lines().filter(|line| line.starts_with("result "));
         let last = results.next_back().unwrap_or_default();
-        let asked = last.contains("there was no answer");
-        let is_blocked = last.contains("(denied)")
-            || prompt.is_some()
-                && ended.as_ref().map_or(true, |reply| !reply.text().contains("done"));
-        let verdict = match (asked, is_blocked) {
+        let is_blocked = match self.event() {
+            "Stop" => {
+                let stops = if self.is_held_back() { 2 } else { 1 };
+                let after = transcript.split("\nassistant: ").nth(stops);
+                after.is_none_or(|after| after.contains("asks you to continue"))
+            }
+            "SubagentStop" => last.contains(SECOND_REPORT),
+            "PreCompact" => shown.said.contains("refused the compaction"),
+            "UserPromptSubmit" => !shown.is_done,
+            _ => last.contains("(denied)"),
+        };
+        match (last.contains("there was no answer"), is_blocked) {
             (true, _) => "ask",
             (false, true) => "block",
             (false, false) => "pass",
-        };
-        (verdict, said)
+        }
     }
 
-    fn register(&self, agent: &Agent, confined: bool) {
+    /// True if the case is about a stop after one that was refused.
+    fn is_held_back(&self) -> bool {
+        self.case["fields"]["stop_hook_active"] == true
+    }
+
+    fn register(&self, agent: &Agent, confined: bool) -> Arc<CountingHost> {
         let handler = self.handler;
         let mut entry = json!({"type": "command", "command": handler["command"]});
         entry["timeout"] = handler["timeout"].as_u64().unwrap_or(60).into();
         let matcher = handler["matcher"].as_str().unwrap_or_default();
-        let event = handler["event"].as_str().unwrap();
-        let text = json!({"hooks": {event: [{"matcher": matcher, "hooks": [entry]}]}}).to_string();
-        let document = Document::parse("settings.json", &text).unwrap();
-        let (hooks, _) = claude::read(&document, &ClaudeFile::new("settings.json"));
+        let hooks = read_hooks(self.event(), matcher, &entry);
         let mut variables: Vec<(OsString, OsString)> = vec![
             ("PATH".into(), self.programs.path.clone()),
             ("HOME".into(), self.path("home").into()),
@@ -262,54 +410,135 @@ impl<'a> Run<'a> {
             true => Owner::new(Origin::Project, "settings.json").with_rewrite(),
             false => Owner::new(Origin::User, "settings.json"),
         };
-        let host: Arc<dyn HookHost> = Arc::new(HookRunner::new(runner, variables));
+        let runner = HookRunner::new(runner, variables);
+        let host = Arc::new(CountingHost { runner: runner.clone(), starts: AtomicUsize::new(0) });
         let folder = self.project().join(".claude");
-        let base = HookLocation { state: Some(folder.clone()), folder, confined, host };
+        let state = Some(folder.clone());
+        let base = HookLocation { state, folder, confined, host: host.clone() };
         let put = |unit: &mut Registry| command_hook::register_all(unit, &hooks, &base);
         agent.extend(owner, put).unwrap();
+        if self.is_held_back() {
+            let once = "grep -q '\"stop_hook_active\":true' || { echo once more >&2; exit 2; }";
+            let hooks = read_hooks("Stop", "", &json!({"type": "command", "command": once}));
+            let base = HookLocation { confined: false, host: Arc::new(runner), ..base };
+            let put = |unit: &mut Registry| command_hook::register_all(unit, &hooks, &base);
+            agent.extend(Owner::new(Origin::User, "before"), put).unwrap();
+        }
+        host
     }
 
     /// What differs from the pages; empty if nothing does.
-    fn differences(&self, confined: bool, verdict: &str, said: &str) -> String {
-        let expect = &self.case["expect"];
-        let wanted = expect["verdict"].as_str().unwrap();
+    fn differences(&self, confined: bool, shown: &Shown) -> String {
+        let (expect, verdict) = (&self.case["expect"], shown.verdict);
+        let mut found = String::new();
+        let mut differs = |what: String| {
+            let _ = writeln!(found, "  {what}: {}", last_words(&shown.said));
+        };
+        if shown.starts == 0 {
+            differs("it did not start".into());
+        }
         let has_name = |name: &str| self.handler["name"] == name;
         let is_stricter = STRICTER.iter().any(|(name, _)| has_name(name))
             || confined && OUTSIDE.iter().any(|name| has_name(name));
-        let fits = match wanted {
-            // A guard that says something undefined has not said that the call is fine.
-            "unspecified" => true,
-            _ if is_stricter => verdict == "block" || verdict == wanted,
-            "allow" => verdict == "pass",
-            "defer" => verdict == "ask",
-            // After a tool, a block only tells the model.
-            "block" if self.handler["event"] == "PostToolUse" => verdict == "pass",
-            wanted => verdict == wanted,
-        };
-        let mut found = String::new();
-        if !fits {
-            let _ = writeln!(found, "  {verdict} instead of {wanted}: {}", last_words(said));
+        let wanted = self.wanted(confined);
+        // A guard that says something undefined has not said that the call is fine.
+        let fits = wanted == "unspecified" || is_stricter && verdict == "block";
+        if !fits && verdict != wanted {
+            differs(format!("{verdict} instead of {wanted}"));
         }
         // Nobody reads the reason of a call that runs.
-        let is_read = verdict != "pass" && !is_stricter;
+        let is_read = (verdict != "pass" || expect["verdict"] == "block") && !is_stricter;
+        let told = format!("{}{}", shown.said, shown.model);
         let reason = expect["reason_contains"].as_str().filter(|_| is_read);
-        if let Some(reason) = reason.filter(|reason| !said.contains(reason)) {
-            let _ = writeln!(found, "  no reason {reason:?}: {}", last_words(said));
+        if let Some(reason) = reason.filter(|reason| !told.contains(reason)) {
+            differs(format!("no reason {reason:?}"));
         }
-        for name in expect["writes"].as_array().into_iter().flatten() {
-            let name = name.as_str().unwrap();
+        let context = expect["context_contains"].as_str();
+        if let Some(context) = context.filter(|context| !shown.model.contains(context))
+            && !is_stricter
+        {
+            differs(format!("the model did not get {context:?}"));
+        }
+        if expect["no_context"] == true && shown.model.contains("From hook") && !is_stricter {
+            differs("the model got something".into());
+        }
+        // An input that a person is asked about does not reach the tool.
+        for (key, value) in
+            expect["input"].as_object().filter(|_| verdict != "ask").into_iter().flatten()
+        {
+            let ours = if key == "timeout" { "timeout_ms" } else { key };
+            if shown.input[ours] != *value {
+                differs(format!("{ours} is {}", shown.input[ours]));
+            }
+        }
+        let stops = expect["stops"].as_bool().filter(|_| !is_stricter);
+        if let Some(stops) = stops.filter(|stops| *stops == shown.is_done) {
+            differs(format!("it ends the run: {}", !stops));
+        }
+        let fails = expect["error"].as_bool().filter(|_| verdict == "pass" && !is_stricter);
+        if let Some(fails) = fails
+            && fails == shown.notices.is_empty()
+        {
+            differs(format!("the person was told {:?}", shown.notices));
+        }
+        self.check_files(confined, &mut differs);
+        found
+    }
+
+    /// The verdict of the pages, as it shows here.
+    fn wanted(&self, confined: bool) -> &str {
+        let expect = &self.case["expect"];
+        match (self.event(), expect["verdict"].as_str().unwrap()) {
+            // Feedback keeps the model going.
+            ("Stop", _) if expect["continues"] == true => "block",
+            // After a tool, a block only tells the model.
+            ("PostToolUse", "block") => "pass",
+            // Nothing was decided: the person is asked.
+            ("PermissionRequest" | "Notification", "pass") => "ask",
+            // A project's hook grants nothing, and an answer with another input is not used.
+            ("PermissionRequest", "allow") if confined || expect["input"].is_object() => "ask",
+            (_, "allow") => "pass",
+            (_, "defer") => "ask",
+            (_, wanted) => wanted,
+        }
+    }
+
+    fn check_files(&self, confined: bool, differs: &mut impl FnMut(String)) {
+        let expect = &self.case["expect"];
+        let written = expect["writes"].as_array().into_iter().flatten();
+        let written = written.map(|name| (name.as_str().unwrap(), ""));
+        let contents = expect["file_contains"].as_object().into_iter().flatten();
+        let contents = contents.map(|(name, text)| (name.as_str(), text.as_str().unwrap()));
+        for (name, text) in written.chain(contents) {
             let name = &name.replace("session-1", &self.session);
             let (is_home, path) = match name.strip_prefix("~/") {
                 Some(name) => (true, self.path("home").join(name)),
                 None => (false, self.project().join(name)),
             };
             // A project's hook writes to the home folder only where the person agreed.
-            if !(path.exists() || confined && is_home) {
-                let _ = writeln!(found, "  {name} was not written: {}", last_words(said));
+            let is_transcript = TRANSCRIPT.iter().any(|name| self.handler["name"] == *name);
+            if confined && is_home || is_transcript {
+                continue;
+            }
+            // The reason of an end is always `other` here.
+            let text =
+                self.field("reason").map_or(text.to_owned(), |why| text.replace(why, "other"));
+            match fs::read_to_string(path) {
+                Err(_) => differs(format!("{name} was not written")),
+                Ok(content) if !content.contains(&text) => {
+                    differs(format!("{name} is {content:?}"))
+                }
+                Ok(_) => {}
             }
         }
-        found
     }
+}
+
+/// One hook at an event, as the settings of Claude Code declare it.
+fn read_hooks(event: &str, matcher: &str, entry: &Value) -> Vec<CommandHook> {
+    let text = json!({"hooks": {event: [{"matcher": matcher, "hooks": [entry]}]}}).to_string();
+    let document = Document::parse("settings.json", &text).unwrap();
+    claude::read(&document, &ClaudeFile::new("settings.json")).0
 }
 
 fn last_words(said: &str) -> String {
@@ -321,30 +550,21 @@ fn last_words(said: &str) -> String {
 /// Runs every case and lists those whose outcome is not that of the pages.
 async fn differing(prefix: Prefix, confined: bool) -> String {
     let programs = Programs::new(prefix);
-    let (mut shown, mut count, mut skipped) = (String::new(), 0, 0);
-    for handler in &handlers() {
+    let (mut shown, handlers) = (String::new(), handlers());
+    let cases = |handler: &Value| handler["cases"].as_array().unwrap().clone();
+    for (handler, case) in handlers.iter().flat_map(|h| cases(h).into_iter().map(move |c| (h, c))) {
         let needs = handler["needs"].as_array().unwrap().iter().chain([&handler["interpreter"]]);
         let mut needs = needs.filter_map(Value::as_str).filter(|need| *need != "none");
-        let is_known = EVENTS.contains(&handler["event"].as_str().unwrap());
-        if !is_known || needs.any(|need| !programs.has(need)) {
-            skipped += usize::from(is_known);
-            continue;
-        }
-        for case in handler["cases"].as_array().unwrap() {
-            count += 1;
-            let mut run = Run::new(handler, case, &programs);
-            let (verdict, said) = run.verdict(confined).await;
-            let found = run.differences(confined, verdict, &said);
-            if !found.is_empty() {
-                let _ = write!(shown, "{}:\n{found}", handler["name"].as_str().unwrap());
-            }
+        let missing = needs.find(|need| !programs.has(need));
+        assert_eq!(missing, None, "a program that the README names is missing");
+        let mut run = Run::new(handler, &case, &programs);
+        let outcome = run.show(confined).await;
+        let found = run.differences(confined, &outcome);
+        if !found.is_empty() {
+            let _ = write!(shown, "{}:\n{found}", handler["name"].as_str().unwrap());
         }
     }
     drop(programs.scratch);
-    if skipped > 0 {
-        not_tested(&format!("{skipped} handlers need programs that are not there"));
-    }
-    assert!(count > 100, "{count} cases ran, {skipped} handlers were skipped");
     shown
 }
 
