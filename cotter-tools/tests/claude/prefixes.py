@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Build interpreter prefixes below a home folder, as version managers lay them out.
 
-    prefixes.py HOME pyenv|uv|conda|mise|asdf      python3
+    prefixes.py HOME pyenv|uv|conda|mise|asdf|brew  python3
     prefixes.py HOME venv [PROJECT]                python3, HOME/venvs/tools or PROJECT/.venv
     prefixes.py HOME nvm                           node
 
@@ -207,6 +207,17 @@ def build_conda(home):
     return [prefix / "bin", root / "condabin"], [prefix / "bin/python3"], prefix
 
 
+def build_brew(home):
+    root = home / ".linuxbrew"
+    minor = PYTHON.rsplit(".", 1)[0]
+    prefix = root / "Cellar" / f"python@{minor}" / PYTHON
+    copy_python(prefix)
+    link(root / "opt" / f"python@{minor}", f"../Cellar/python@{minor}/{PYTHON}")
+    for name in ("python3", MINOR):
+        link(root / "bin" / name, f"../Cellar/python@{minor}/{PYTHON}/bin/{name}")
+    return [root / "bin"], [root / "bin/python3", root / f"opt/python@{minor}/bin/python3"], prefix
+
+
 def build_venv(home, project=None):
     base = home / ".pyenv" / "versions" / PYTHON
     copy_python(base)
@@ -237,7 +248,7 @@ def build_nvm(home):
 
 
 KINDS = {"pyenv": build_pyenv, "nvm": build_nvm, "venv": build_venv, "uv": build_uv,
-         "conda": build_conda, "mise": build_mise, "asdf": build_asdf}
+         "conda": build_conda, "mise": build_mise, "asdf": build_asdf, "brew": build_brew}
 
 
 # --- checking ----------------------------------------------------------------

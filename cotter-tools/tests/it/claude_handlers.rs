@@ -7,7 +7,7 @@ use std::{
     ffi::OsString,
     fmt::Write,
     fs,
-    os::unix::fs::{PermissionsExt, symlink},
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     pin::Pin,
     process::Command,
@@ -39,7 +39,10 @@ use cotter_tools::{
 use expect_test::expect;
 use serde_json::{Map, Value, json};
 
-use crate::machine::Scratch;
+use crate::{
+    machine::Scratch,
+    prefixes::{Installation, data, link_system_programs},
+};
 
 /// Handlers whose failure the pages let pass and that block or end the run here, each with the reason.
 const STRICTER: [(&str, &str); 8] = [
@@ -71,10 +74,6 @@ enum Prefix {
     Home,
 }
 
-fn data() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/claude")
-}
-
 fn handlers() -> Vec<Value> {
     let text = fs::read_to_string(data().join("handlers/handlers.json")).unwrap();
     serde_json::from_str(&text).unwrap()
@@ -91,15 +90,8 @@ impl Programs {
         let scratch = Scratch::new();
         let mut folders = vec![];
         if prefix == Prefix::Home {
-            for manager in ["pyenv", "nvm"] {
-                let script = data().join("prefixes.py");
-                let mut build = Command::new("python3");
-                build.arg(script).arg(scratch.path().join("home")).arg(manager);
-                let output = build.output().unwrap();
-                assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-                let made: Value = serde_json::from_slice(&output.stdout).unwrap();
-                let made = made["path"].as_array().unwrap().iter();
-                folders.extend(made.map(|folder| PathBuf::from(folder.as_str().unwrap())));
+            for kind in ["pyenv", "nvm"] {
+                folders.extend(Installation::build(&scratch.path().join("home"), &[kind]).path);
             }
         }
         let local = scratch.path().join("home/.local/bin");
@@ -108,16 +100,7 @@ impl Programs {
         folders.push(local);
         let bin = scratch.path().join("bin");
         fs::create_dir_all(&bin).unwrap();
-        let hidden =
-            |name: &str| ["python", "node", "npm", "npx"].iter().any(|h| name.starts_with(h));
-        for folder in ["/usr/local/bin", "/usr/bin", "/bin"] {
-            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-                let name = entry.file_name();
-                if name != "uv" && (prefix == Prefix::System || !hidden(&name.to_string_lossy())) {
-                    let _ = symlink(entry.path(), bin.join(name));
-                }
-            }
-        }
+        link_system_programs(&bin, prefix == Prefix::System);
         folders.push(bin);
         let path = std::env::join_paths(folders).unwrap();
         Programs { scratch, path }

@@ -22,6 +22,7 @@ mod attacks;
 mod background;
 mod hooks;
 mod hook_files;
+mod prefixes;
 mod claude_handlers;
 mod claude_hooks;
 mod files;
