@@ -11,6 +11,7 @@ mod hook_files;
 mod hook_limits;
 mod hooks_try;
 mod author;
+mod new_user;
 mod profiles;
 mod checks;
 mod claude_files;
