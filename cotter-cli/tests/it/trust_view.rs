@@ -209,7 +209,53 @@ fn settings_text(dice: &mut Dice) -> String {
         });
         hooks.push(format!("\"{point}\": [{}]", entries.collect::<Vec<_>>().join(", ")));
     }
+    format!("{{\"hooks\": {{{}}}, {}}}", hooks.join(", "), servers_text(dice, "own"))
+}
+
+/// Servers that leave a file when they start, and servers at an address.
+fn servers_text(dice: &mut Dice, word: &str) -> String {
+    let servers = (0..dice.below(3)).map(|number| {
+        let name = format!("{word}-{number}");
+        match dice.below(3) {
+            0 => format!(r#""{name}": {{"command": "touch", "args": ["ran-{name}"]}}"#),
+            1 => format!(
+                r#""{name}": {{"command": "touch", "args": ["ran-{name}"], "env": {{"A": "1"}}}}"#
+            ),
+            _ => format!(r#""{name}": {{"type": "http", "url": "http://127.0.0.1:9/{name}"}}"#),
+        }
+    });
+    format!("\"mcpServers\": {{{}}}", servers.collect::<Vec<_>>().join(", "))
+}
+
+/// A settings file as Claude Code has it.
+fn claude_settings_text(dice: &mut Dice) -> String {
+    let events = ["PreToolUse", "PostToolUse", "Stop", "UserPromptSubmit", "SessionEnd", "Setup"];
+    let mut hooks = vec![];
+    for event in events.iter().take(1 + dice.below(6) as usize) {
+        let entries = (0..dice.below(3)).map(|number| match dice.below(5) {
+            0 => format!(r#"{{"type": "command", "command": "./{number}.sh {event}"}}"#),
+            1 => format!(r#"{{"type": "command", "command": "x{number} {event}", "timeout": 5}}"#),
+            2 => format!(r#"{{"type": "http", "url": "https://x.example/{event}/{number}"}}"#),
+            3 => format!(r#"{{"type": "prompt", "prompt": "fine {number}?"}}"#),
+            _ => format!(r#"{{"command": "y{number} {event}"}}"#),
+        });
+        let entries = entries.collect::<Vec<_>>().join(", ");
+        hooks.push(format!("\"{event}\": [{{\"matcher\": \"Write\", \"hooks\": [{entries}]}}]"));
+    }
     format!("{{\"hooks\": {{{}}}}}", hooks.join(", "))
+}
+
+/// A hook that is a file.
+fn hook_file_text(dice: &mut Dice, number: u64) -> String {
+    let more = match dice.below(5) {
+        0 => "enabled: false\n",
+        1 => "tools: [write]\n",
+        2 => "description: |\n  phase: post\n",
+        3 => "timeoutMs: 10\n",
+        _ => "",
+    };
+    let phase = if dice.below(2) == 0 { "pre" } else { "post" };
+    format!("id: y{number}\nphase: {phase}\n{more}command: echo {number}\n")
 }
 
 /// The text with one change: a part is removed, doubled or replaced.
@@ -226,71 +272,87 @@ fn mutated(dice: &mut Dice, text: &str) -> String {
     chars[..at].iter().collect::<String>() + &middle + &chars[to..].iter().collect::<String>()
 }
 
-/// The names of the hooks that a run would ask; `None` if it does not start.
-fn loaded_hooks(world: &World) -> Option<Vec<String>> {
-    let output = world.output(&["hooks", "list", "--json"]);
+/// The names in the rows of a list of the project's; `None` if a run does not start.
+fn listed(world: &World, args: &[&str]) -> Option<BTreeSet<String>> {
+    let output = world.output(&[args, &["--json"]].concat());
     let lines = String::from_utf8(output.stdout).unwrap();
     let rows = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let of_project = rows.filter(|row| row["origin"] == "project");
-    let mut names: Vec<_> =
-        of_project.map(|row| row["name"].as_str().unwrap().to_owned()).collect();
-    names.sort();
+    let of_project = rows.filter(|row| row["origin"].is_null() || row["origin"] == "project");
+    let names = of_project.map(|row| row["name"].as_str().unwrap().to_owned()).collect();
     output.status.success().then_some(names)
 }
 
-/// The files that the project's commands make when each is used once.
+/// The files that the project's servers make when a run starts, and its commands and skills when each is used
+/// once.
 fn files_made(world: &World) -> BTreeSet<String> {
-    let list = world.output(&["commands", "list", "--json"]);
     let script = world.script(r#"{"text": "done"}"#);
-    for line in String::from_utf8(list.stdout).unwrap().lines() {
-        let row: Value = serde_json::from_str(line).unwrap();
-        if row["origin"] == "project" {
-            let prompt = format!("/{}", row["name"].as_str().unwrap());
-            // A gate of the project may refuse the commands, which is not asked here.
-            let mut run = world.command(&["-p", "--script", &script, &prompt]);
-            run.env("COTTER_DISABLE_HOOKS", "force").output().unwrap();
-        }
+    let lists = ["commands", "skills"].map(|kind| listed(world, &[kind, "list"]).unwrap());
+    let prompts = lists.iter().flatten().map(|name| format!("/{name}"));
+    for prompt in prompts.chain(["go".into()]) {
+        // A gate of the project may refuse the commands, which is not asked here.
+        let mut run = world.command(&["-p", "--script", &script, &prompt]);
+        run.env("COTTER_DISABLE_HOOKS", "force").output().unwrap();
     }
     let files = fs::read_dir(world.path("project")).unwrap().flatten();
     let names = files.filter_map(|file| file.file_name().into_string().ok());
     names.filter(|name| name.starts_with("ran-")).collect()
 }
 
-/// Whatever a run would ask or execute is in the view, and nothing else is. What a run refuses, the view
-/// refuses.
+/// Files of every kind that declares something, each with a change or none.
+fn write_project(world: &World, dice: &mut Dice) {
+    let mut files = vec![
+        (".cotter/settings.json".to_owned(), settings_text(dice)),
+        (".claude/settings.json".into(), claude_settings_text(dice)),
+        (".mcp.json".into(), format!("{{{}}}", servers_text(dice, "shared"))),
+    ];
+    for (number, folder) in (0..).zip([".cotter", ".claude"]) {
+        files.push((format!("{folder}/commands/c{number}.md"), command_text(dice, number)));
+        files.push((format!("{folder}/skills/k{number}/SKILL.md"), command_text(dice, 2 + number)));
+        files.push((format!(".cotter/hooks/y{number}.yaml"), hook_file_text(dice, number)));
+    }
+    // A run refuses some files as a whole, so few of them change at once.
+    let changes = [dice.below(files.len() as u64), dice.below(files.len() as u64)];
+    for (number, (name, text)) in (0..).zip(files) {
+        let text = if changes.contains(&number) { mutated(dice, &text) } else { text };
+        world.write(&format!("project/{name}"), text);
+    }
+}
+
+/// Whatever a run would ask, start or execute is in the view, and nothing else is. What a run refuses, the
+/// view refuses.
 #[test]
 fn s6_view_lists_exactly_what_a_run_uses() {
     let mut refused = 0;
-    for seed in 0..24 {
+    for seed in 0..40 {
         let mut dice = Dice::new(seed);
         let world = world();
-        let settings = settings_text(&mut dice);
-        world.write("project/.cotter/settings.json", mutated(&mut dice, &settings));
-        for number in 0..2 {
-            let text = command_text(&mut dice, number);
-            let text = mutated(&mut dice, &text);
-            world.write(&format!("project/.cotter/commands/c{number}.md"), text);
-        }
+        write_project(&world, &mut dice);
         let printed = world.output(&["trust", "--print"]);
         let shown = String::from_utf8(printed.stdout).unwrap();
-        world.trust_now(&["project/.cotter"]);
-        let hooks = loaded_hooks(&world);
+        world.trust_now(&["project/.cotter", "project/.claude", "project/.mcp.json"]);
+        let hooks = listed(&world, &["hooks", "list"]);
         assert_eq!(printed.status.success(), hooks.is_some(), "seed {seed}: {shown}");
         let Some(hooks) = hooks else {
             refused += 1;
             continue;
         };
         let lines = || shown.lines().map(str::trim_start);
-        let names = lines().filter_map(|line| {
-            let rest = line.strip_prefix("pinned").or_else(|| line.strip_prefix("open"))?;
-            Some(rest.trim().strip_prefix("hook ")?.split(" at ").next()?.to_owned())
-        });
-        let mut names: Vec<_> = names.collect();
-        names.sort();
-        assert_eq!(names, hooks, "seed {seed}: {shown}");
-        let listed = lines().filter_map(|line| line.strip_prefix("runs touch "));
-        let listed: BTreeSet<_> = listed.map(str::to_owned).collect();
-        assert_eq!(listed, files_made(&world), "seed {seed}: {shown}");
+        let declared = |kind: &str, end: &str| -> BTreeSet<String> {
+            let names = lines().filter_map(|line| {
+                let rest = line.strip_prefix("pinned").or_else(|| line.strip_prefix("open"))?;
+                Some(rest.trim().strip_prefix(kind)?.split(end).next()?.to_owned())
+            });
+            names.collect()
+        };
+        assert_eq!(declared("hook ", " at "), hooks, "seed {seed}: {shown}");
+        let servers = listed(&world, &["mcp", "list"]).unwrap();
+        assert_eq!(declared("MCP server ", ","), servers, "seed {seed}: {shown}");
+        let touched = lines().filter_map(|line| line.strip_prefix("runs touch "));
+        // A change may add a word to a command.
+        let touched =
+            touched.flat_map(str::split_whitespace).filter(|word| word.starts_with("ran-"));
+        let touched: BTreeSet<_> = touched.map(str::to_owned).collect();
+        assert_eq!(touched, files_made(&world), "seed {seed}: {shown}");
     }
     assert!(refused > 0, "some cases are refused");
 }
