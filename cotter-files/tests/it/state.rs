@@ -7,12 +7,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use cotter::Origin;
+use cotter::{Origin, Workspace};
 use cotter_files::{
+    claude::{
+        plugin::Plugin,
+        project::{ClaudeUnit, HomeFolder, load_project},
+    },
     command_hook::hook_files::load_hooks,
-    extensions::{self, LoadContext},
+    extensions::{self, LoadContext, LoadedFolder, memory},
     trust::{
         snapshot::Snapshot,
+        source::TrustSource,
         store::{Grants, TrustState, TrustStore},
     },
 };
@@ -46,17 +51,34 @@ impl World {
             state => panic!("not trusted: {state:?}"),
         }
     }
+
+    /// A source after it was trusted.
+    fn trusted_source(&self, source: &str) -> TrustSource {
+        let store = TrustStore::open(self.path("store"));
+        let source = self.path(source);
+        let state = store.read_state(&source).unwrap();
+        TrustSource { source, state }
+    }
 }
 
 /// Text that is a command, a skill, an agent and, to YAML, a hook that has no program.
 const TEXT: &str = "---\ndescription: x\n---\nx !`id`\n";
 
+/// Hooks of a plugin, and a server.
+const HOOKS: &str =
+    r#"{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "echo x"}]}]}}"#;
+const SERVERS: &str = r#"{"mcpServers": {"x": {"command": "echo"}}}"#;
+
 /// One file of each kind: its name, its contents, whether it may be executed.
-const FILES: [(&str, &str, bool); 13] = [
+const FILES: [(&str, &str, bool); 17] = [
     ("a.md", TEXT, false),
     ("a.local.md", TEXT, false),
     ("SKILL.md", TEXT, false),
+    ("AGENTS.md", "x", false),
+    ("CLAUDE.md", "x", false),
     ("plugin.json", "{}", false),
+    ("hooks.json", HOOKS, false),
+    (".mcp.json", SERVERS, false),
     ("settings.local.json", "{}", false),
     ("x.log", "x", false),
     ("x.lock", "", false),
@@ -68,7 +90,7 @@ const FILES: [(&str, &str, bool); 13] = [
     ("x.log.sh", "x", false),
 ];
 
-const PLACES: [&str; 14] = [
+const PLACES: [&str; 22] = [
     "",
     "logs",
     "data",
@@ -83,6 +105,14 @@ const PLACES: [&str; 14] = [
     "data/skills/a",
     "commands/logs",
     "__pycache__",
+    "memory",
+    "plugins/p",
+    "plugins/p/commands",
+    "plugins/p/skills/a",
+    "plugins/p/agents",
+    "plugins/p/hooks",
+    "plugins/p/state",
+    "state/plugins/p",
 ];
 
 /// What is left out of a source that has one file of each kind in every place.
@@ -105,13 +135,16 @@ fn left_out(source: &str) -> String {
     }
     // Nothing that is left out is in the copy, and nothing is loaded but what is pinned.
     let copy = world.trust(source);
-    let loaded = extensions::load(&copy, &LoadContext::trusted(Origin::Project));
-    let paths = loaded.skills.iter().map(|file| &file.path);
-    let paths = paths.chain(loaded.commands.iter().map(|file| &file.path));
-    for path in paths.chain(loaded.agents.iter().map(|file| &file.path)) {
-        let inside = path.strip_prefix(&copy).unwrap();
+    let loaded = loaded_files(&world, source, &copy);
+    for expected in ["commands/a.md", "plugins/p/commands/a.md", "plugins/p/hooks/hooks.json"] {
+        assert!(loaded.contains(Path::new(expected)), "{expected} is not loaded");
+    }
+    let imported = imported_files(&world, source);
+    assert!(imported.contains(Path::new("memory/a.md")), "{imported:?}");
+    for inside in loaded.iter().chain(&imported) {
         assert!(pinned.contains(inside), "{} is loaded", inside.display());
-        assert!(!inside.ends_with("a.local.md"), "{} is loaded", inside.display());
+        let is_local = inside == Path::new("a.local.md") && source == ".claude";
+        assert!(!is_local, "{} is loaded", inside.display());
     }
     for path in pinned.iter().filter(|path| path.ends_with("run")) {
         assert!(copy.join(path).is_file(), "{}", path.display());
@@ -122,40 +155,134 @@ fn left_out(source: &str) -> String {
     shown
 }
 
+/// The files of a source that any loader reads, by their paths below it.
+fn loaded_files(world: &World, source: &str, copy: &Path) -> BTreeSet<PathBuf> {
+    let trusted = LoadContext::trusted(Origin::Project);
+    let mut paths = extension_paths(&extensions::load(copy, &trusted));
+    for plugin in ["plugins/p", "state/plugins/p", ""] {
+        let folder = copy.join(plugin);
+        let Some(plugin) = folder.is_dir().then(|| Plugin::load(&folder).unwrap()).flatten() else {
+            continue;
+        };
+        paths.extend(extension_paths(&plugin.extensions(&folder, &trusted)));
+        paths.extend(plugin.hooks.iter().chain(&plugin.servers).map(|file| file.path.clone()));
+    }
+    let workspace = Workspace::new(&world.path(""));
+    let home = HomeFolder { path: None, workspace: &workspace };
+    let found = world.trusted_source(source);
+    let units = match source {
+        ".claude" | ".agents" => load_project(&found, &[], false, &home).unwrap(),
+        _ => vec![],
+    };
+    let used = |unit: &ClaudeUnit| {
+        let folders = unit.extension_folders.iter();
+        let read = |plugin: &Plugin, folder: &Path| plugin.extensions(folder, &trusted);
+        folders
+            .filter_map(|found| Some(read(found.plugin.as_ref()?, &found.folder)))
+            .flat_map(|loaded| extension_paths(&loaded))
+            .collect::<Vec<_>>()
+    };
+    paths.extend(units.iter().flat_map(used));
+    paths.into_iter().filter_map(|path| path.strip_prefix(copy).ok().map(Path::to_owned)).collect()
+}
+
+/// The files of a source that a memory file reads which imports every file. A run lets it read what was
+/// trusted.
+fn imported_files(world: &World, source: &str) -> BTreeSet<PathBuf> {
+    let workspace = Workspace::new(&world.path(""));
+    let found = world.trusted_source(source);
+    let imports =
+        PLACES.iter().flat_map(|place| FILES.map(|(name, ..)| Path::new(place).join(name)));
+    let imports: String = imports.map(|at| format!("@{source}/{}\n", at.display())).collect();
+    world.write("CLAUDE.md", imports);
+    let allows = |path: &Path| match path.starts_with(&found.source) && !found.has_text(path) {
+        true => Err("is not trusted".to_owned()),
+        false => Ok(()),
+    };
+    let read = memory::load(&workspace, None, &allows).files.into_iter();
+    read.filter_map(|file| file.path.strip_prefix(&found.source).ok().map(Path::to_owned)).collect()
+}
+
+fn extension_paths(loaded: &LoadedFolder) -> Vec<PathBuf> {
+    let skills = loaded.skills.iter().map(|file| file.path.clone());
+    let commands = loaded.commands.iter().map(|file| file.path.clone());
+    skills.chain(commands).chain(loaded.agents.iter().map(|file| file.path.clone())).collect()
+}
+
 #[test]
 fn s6_state_is_told_by_place_and_name_and_is_never_code() {
     expect![[r#"
         "": a.local.md settings.local.json x.log x.lock .DS_Store
-        "logs": a.md a.local.md SKILL.md plugin.json settings.local.json x.log x.lock uv.lock .DS_Store
-        "data": a.md a.local.md SKILL.md plugin.json settings.local.json x.log x.lock uv.lock .DS_Store
-        "state": a.md a.local.md SKILL.md plugin.json settings.local.json x.log x.lock uv.lock .DS_Store
-        "cache": a.md a.local.md SKILL.md plugin.json settings.local.json x.log x.lock uv.lock .DS_Store
-        "tmp": a.md a.local.md SKILL.md plugin.json settings.local.json x.log x.lock uv.lock .DS_Store
+        "logs": a.md a.local.md SKILL.md AGENTS.md CLAUDE.md plugin.json hooks.json .mcp.json settings.local.json x.log x.lock uv.lock .DS_Store
+        "data": a.md a.local.md SKILL.md AGENTS.md CLAUDE.md plugin.json hooks.json .mcp.json settings.local.json x.log x.lock uv.lock .DS_Store
+        "state": a.md a.local.md SKILL.md AGENTS.md CLAUDE.md plugin.json hooks.json .mcp.json settings.local.json x.log x.lock uv.lock .DS_Store
+        "cache": a.md a.local.md SKILL.md AGENTS.md CLAUDE.md plugin.json hooks.json .mcp.json settings.local.json x.log x.lock uv.lock .DS_Store
+        "tmp": a.md a.local.md SKILL.md AGENTS.md CLAUDE.md plugin.json hooks.json .mcp.json settings.local.json x.log x.lock uv.lock .DS_Store
         "commands": x.log x.lock .DS_Store
         "skills": x.log x.lock .DS_Store
         "agents": x.log x.lock .DS_Store
         "hooks": x.log x.lock .DS_Store
-        "state/commands": a.md a.local.md SKILL.md plugin.json settings.local.json x.log x.lock uv.lock .DS_Store
-        "data/skills/a": a.md a.local.md SKILL.md plugin.json settings.local.json x.log x.lock uv.lock .DS_Store
+        "state/commands": a.md a.local.md SKILL.md AGENTS.md CLAUDE.md plugin.json hooks.json .mcp.json settings.local.json x.log x.lock uv.lock .DS_Store
+        "data/skills/a": a.md a.local.md SKILL.md AGENTS.md CLAUDE.md plugin.json hooks.json .mcp.json settings.local.json x.log x.lock uv.lock .DS_Store
         "commands/logs": x.log x.lock .DS_Store
-        "__pycache__": a.md a.local.md SKILL.md plugin.json settings.local.json x.log x.lock uv.lock .DS_Store x.py run script x.log.sh
+        "__pycache__": a.md a.local.md SKILL.md AGENTS.md CLAUDE.md plugin.json hooks.json .mcp.json settings.local.json x.log x.lock uv.lock .DS_Store x.py run script x.log.sh
+        "memory": x.log x.lock .DS_Store
+        "plugins/p": x.log x.lock .DS_Store
+        "plugins/p/commands": x.log x.lock .DS_Store
+        "plugins/p/skills/a": x.log x.lock .DS_Store
+        "plugins/p/agents": x.log x.lock .DS_Store
+        "plugins/p/hooks": x.log x.lock .DS_Store
+        "plugins/p/state": x.log x.lock .DS_Store
+        "state/plugins/p": a.md a.local.md SKILL.md AGENTS.md CLAUDE.md plugin.json hooks.json .mcp.json settings.local.json x.log x.lock uv.lock .DS_Store
     "#]].assert_eq(&left_out(".claude"));
     expect![[r#"
         "": x.log x.lock .DS_Store
-        "logs": a.md a.local.md SKILL.md plugin.json settings.local.json x.log x.lock uv.lock .DS_Store
-        "data": a.md a.local.md SKILL.md plugin.json settings.local.json x.log x.lock uv.lock .DS_Store
-        "state": a.md a.local.md SKILL.md plugin.json settings.local.json x.log x.lock uv.lock .DS_Store
-        "cache": a.md a.local.md SKILL.md plugin.json settings.local.json x.log x.lock uv.lock .DS_Store
-        "tmp": a.md a.local.md SKILL.md plugin.json settings.local.json x.log x.lock uv.lock .DS_Store
+        "logs": a.md a.local.md SKILL.md AGENTS.md CLAUDE.md plugin.json hooks.json .mcp.json settings.local.json x.log x.lock uv.lock .DS_Store
+        "data": a.md a.local.md SKILL.md AGENTS.md CLAUDE.md plugin.json hooks.json .mcp.json settings.local.json x.log x.lock uv.lock .DS_Store
+        "state": a.md a.local.md SKILL.md AGENTS.md CLAUDE.md plugin.json hooks.json .mcp.json settings.local.json x.log x.lock uv.lock .DS_Store
+        "cache": a.md a.local.md SKILL.md AGENTS.md CLAUDE.md plugin.json hooks.json .mcp.json settings.local.json x.log x.lock uv.lock .DS_Store
+        "tmp": a.md a.local.md SKILL.md AGENTS.md CLAUDE.md plugin.json hooks.json .mcp.json settings.local.json x.log x.lock uv.lock .DS_Store
         "commands": x.log x.lock .DS_Store
         "skills": x.log x.lock .DS_Store
         "agents": x.log x.lock .DS_Store
         "hooks": x.log x.lock .DS_Store
-        "state/commands": a.md a.local.md SKILL.md plugin.json settings.local.json x.log x.lock uv.lock .DS_Store
-        "data/skills/a": a.md a.local.md SKILL.md plugin.json settings.local.json x.log x.lock uv.lock .DS_Store
+        "state/commands": a.md a.local.md SKILL.md AGENTS.md CLAUDE.md plugin.json hooks.json .mcp.json settings.local.json x.log x.lock uv.lock .DS_Store
+        "data/skills/a": a.md a.local.md SKILL.md AGENTS.md CLAUDE.md plugin.json hooks.json .mcp.json settings.local.json x.log x.lock uv.lock .DS_Store
         "commands/logs": x.log x.lock .DS_Store
-        "__pycache__": a.md a.local.md SKILL.md plugin.json settings.local.json x.log x.lock uv.lock .DS_Store x.py run script x.log.sh
+        "__pycache__": a.md a.local.md SKILL.md AGENTS.md CLAUDE.md plugin.json hooks.json .mcp.json settings.local.json x.log x.lock uv.lock .DS_Store x.py run script x.log.sh
+        "memory": x.log x.lock .DS_Store
+        "plugins/p": x.log x.lock .DS_Store
+        "plugins/p/commands": x.log x.lock .DS_Store
+        "plugins/p/skills/a": x.log x.lock .DS_Store
+        "plugins/p/agents": x.log x.lock .DS_Store
+        "plugins/p/hooks": x.log x.lock .DS_Store
+        "plugins/p/state": x.log x.lock .DS_Store
+        "state/plugins/p": a.md a.local.md SKILL.md AGENTS.md CLAUDE.md plugin.json hooks.json .mcp.json settings.local.json x.log x.lock uv.lock .DS_Store
     "#]].assert_eq(&left_out(".cotter"));
+    expect![[r#"
+        "": x.log x.lock .DS_Store
+        "logs": a.md a.local.md SKILL.md AGENTS.md CLAUDE.md plugin.json hooks.json .mcp.json settings.local.json x.log x.lock uv.lock .DS_Store
+        "data": a.md a.local.md SKILL.md AGENTS.md CLAUDE.md plugin.json hooks.json .mcp.json settings.local.json x.log x.lock uv.lock .DS_Store
+        "state": a.md a.local.md SKILL.md AGENTS.md CLAUDE.md plugin.json hooks.json .mcp.json settings.local.json x.log x.lock uv.lock .DS_Store
+        "cache": a.md a.local.md SKILL.md AGENTS.md CLAUDE.md plugin.json hooks.json .mcp.json settings.local.json x.log x.lock uv.lock .DS_Store
+        "tmp": a.md a.local.md SKILL.md AGENTS.md CLAUDE.md plugin.json hooks.json .mcp.json settings.local.json x.log x.lock uv.lock .DS_Store
+        "commands": x.log x.lock .DS_Store
+        "skills": x.log x.lock .DS_Store
+        "agents": x.log x.lock .DS_Store
+        "hooks": x.log x.lock .DS_Store
+        "state/commands": a.md a.local.md SKILL.md AGENTS.md CLAUDE.md plugin.json hooks.json .mcp.json settings.local.json x.log x.lock uv.lock .DS_Store
+        "data/skills/a": a.md a.local.md SKILL.md AGENTS.md CLAUDE.md plugin.json hooks.json .mcp.json settings.local.json x.log x.lock uv.lock .DS_Store
+        "commands/logs": x.log x.lock .DS_Store
+        "__pycache__": a.md a.local.md SKILL.md AGENTS.md CLAUDE.md plugin.json hooks.json .mcp.json settings.local.json x.log x.lock uv.lock .DS_Store x.py run script x.log.sh
+        "memory": x.log x.lock .DS_Store
+        "plugins/p": x.log x.lock .DS_Store
+        "plugins/p/commands": x.log x.lock .DS_Store
+        "plugins/p/skills/a": x.log x.lock .DS_Store
+        "plugins/p/agents": x.log x.lock .DS_Store
+        "plugins/p/hooks": x.log x.lock .DS_Store
+        "plugins/p/state": x.log x.lock .DS_Store
+        "state/plugins/p": a.md a.local.md SKILL.md AGENTS.md CLAUDE.md plugin.json hooks.json .mcp.json settings.local.json x.log x.lock uv.lock .DS_Store
+    "#]].assert_eq(&left_out(".agents"));
     // Other folders, such as a space, have no state.
     expect![[r#"
         "": 
@@ -172,6 +299,14 @@ fn s6_state_is_told_by_place_and_name_and_is_never_code() {
         "data/skills/a": 
         "commands/logs": 
         "__pycache__": 
+        "memory": 
+        "plugins/p": 
+        "plugins/p/commands": 
+        "plugins/p/skills/a": 
+        "plugins/p/agents": 
+        "plugins/p/hooks": 
+        "plugins/p/state": 
+        "state/plugins/p": 
     "#]]
     .assert_eq(&left_out("space"));
 }
