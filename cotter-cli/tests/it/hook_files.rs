@@ -177,6 +177,73 @@ fn c14_hook_files_with_errors_stop_the_start_and_are_all_reported() {
     "#]]);
 }
 
+/// The error for a tool name in a file of hooks or settings that no tool has here.
+fn tool_name_error(write: impl Fn(&World, &str)) -> String {
+    let mut shown = String::new();
+    for name in ["Write", "BASH", "MultiEdit"] {
+        let world = world();
+        write(&world, name);
+        let output = world.output(&rehearsal(&[], "read a.txt"));
+        shown += &format!("# {name}\n{}", world.shown(&output));
+    }
+    shown
+}
+
+/// A name that differs by case, or that another host has, would match nothing.
+#[test]
+fn c1_hook_file_with_another_spelling_of_a_tool_stops_the_start() {
+    let shown = tool_name_error(|world, name| {
+        no_prod(world, OWN);
+        let hook = NO_PROD.replace("[write]", &format!("[read, {name}]"));
+        world.write(&format!("{OWN}/hooks/no-prod.yaml"), hook);
+    });
+    expect![[r#"
+        # Write
+        exit 1
+        --- stderr
+        error: cannot load hooks
+          caused by: [T]/home/.config/cotter/hooks/no-prod.yaml:4: `tools`: there is no tool `Write`: here it is `write`
+
+        hint: these files may contain gates, so nothing runs; `cotter hooks check PATH` lists all errors
+        # BASH
+        exit 1
+        --- stderr
+        error: cannot load hooks
+          caused by: [T]/home/.config/cotter/hooks/no-prod.yaml:4: `tools`: there is no tool `BASH`: here it is `bash`
+
+        hint: these files may contain gates, so nothing runs; `cotter hooks check PATH` lists all errors
+        # MultiEdit
+        exit 1
+        --- stderr
+        error: cannot load hooks
+          caused by: [T]/home/.config/cotter/hooks/no-prod.yaml:4: `tools`: there is no tool `MultiEdit`: here it is `edit`
+
+        hint: these files may contain gates, so nothing runs; `cotter hooks check PATH` lists all errors
+    "#]].assert_eq(&shown);
+}
+
+#[test]
+fn l7_hook_of_settings_with_another_spelling_of_a_tool_stops_the_start() {
+    let shown = tool_name_error(|world, name| {
+        let hook = format!(r#"{{"tools": ["read", "{name}"], "command": "true"}}"#);
+        world.settings(&format!(r#"{{"hooks": {{"tool.pre": [{hook}]}}}}"#));
+    });
+    expect![[r##"
+        # Write
+        exit 1
+        --- stderr
+        error: [T]/home/.config/cotter/settings.json:1:35: $.hooks["tool.pre"][0].tools: there is no tool `Write`: here it is `write`
+        # BASH
+        exit 1
+        --- stderr
+        error: [T]/home/.config/cotter/settings.json:1:35: $.hooks["tool.pre"][0].tools: there is no tool `BASH`: here it is `bash`
+        # MultiEdit
+        exit 1
+        --- stderr
+        error: [T]/home/.config/cotter/settings.json:1:35: $.hooks["tool.pre"][0].tools: there is no tool `MultiEdit`: here it is `edit`
+    "##]].assert_eq(&shown);
+}
+
 #[test]
 fn l12_hook_for_an_unknown_tool_is_reported() {
     let world = world();

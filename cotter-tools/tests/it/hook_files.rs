@@ -258,3 +258,37 @@ async fn l8_policy_command_decides_by_exit_code_and_output() {
         write {"file_path":"/srv/prod/app.env"}: block, Production paths are off-limits in this session.
     "#]]).await;
 }
+
+/// The keys of another dialect, or misspelled ones, may have been meant as a refusal.
+#[tokio::test]
+async fn l8_answer_of_a_hook_file_without_a_known_key_is_a_failure() {
+    let mut shown = String::new();
+    for answer in [
+        "{}",
+        r#"{"verdict": "no thanks"}"#,
+        r#"{"reason": "because"}"#,
+        r#"{"status": "ok", "Blocked": false}"#,
+        r#"{"block": true}"#,
+        r#"{"continue": false}"#,
+    ] {
+        let hook = format!("id: x\nphase: pre\ncommand: |\n  echo '{answer}'\n");
+        let machine = Machine::new(&[("hooks/x.yaml", &hook)]);
+        let calls = machine.load(&user()).calls(&[written("a", "x")]).await;
+        let _ = write!(shown, "{answer}\n  {calls}");
+    }
+    expect![[r#"
+        {}
+          write {"path":"a","content":"x"}: pass
+        {"verdict": "no thanks"}
+          write {"path":"a","content":"x"}: block, its answer has no known key, only `verdict`
+        {"reason": "because"}
+          write {"path":"a","content":"x"}: block, its answer has no known key, only `reason`
+        {"status": "ok", "Blocked": false}
+          write {"path":"a","content":"x"}: pass
+        {"block": true}
+          write {"path":"a","content":"x"}: block, 
+        {"continue": false}
+          write {"path":"a","content":"x"}: block, 
+    "#]]
+    .assert_eq(&shown);
+}

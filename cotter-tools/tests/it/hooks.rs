@@ -359,6 +359,55 @@ async fn l8_hook_output_is_a_note_or_a_verdict() {
     .await;
 }
 
+/// The keys of another dialect, or misspelled ones, may have been meant as a refusal.
+#[tokio::test]
+async fn l8_answer_without_a_known_key_is_a_failure() {
+    let machine = Machine::new();
+    let check = async |answer: &str, expected: Expect| {
+        check(&machine, format!("echo '{answer}'"), expected).await;
+    };
+    check(
+        "{}",
+        expect![[r#"
+        result c1.1: worked
+    "#]],
+    )
+    .await;
+    check(
+        r#"{"verdict": "no thanks"}"#,
+        expect![[r#"
+        result c1.1 (denied): its answer has no known key, only `verdict`
+    "#]],
+    )
+    .await;
+    check(
+        r#"{"status": "ok", "code": 1}"#,
+        expect![[r#"
+        result c1.1 (denied): its answer has no known key, only `status`, `code`
+    "#]],
+    )
+    .await;
+    check(
+        r#"{"status": "ok", "continue": true}"#,
+        expect![[r#"
+        result c1.1: worked
+    "#]],
+    )
+    .await;
+    check(
+        r#"{"blocked": true}"#,
+        expect![[r#"
+        result c1.1 (denied): it gave no reason
+    "#]],
+    )
+    .await;
+    let entry = json!({"name": "hook", "command": "echo '{\"verdict\": 1}'", "onFailure": "pass"});
+    expect![[r#"
+        result c1.1: worked
+    "#]]
+    .assert_eq(&machine.calls(&user(), &entry, &[json!({})]).await);
+}
+
 /// Large input works for hooks that read it and for hooks that do not.
 #[tokio::test]
 async fn l8_hook_gets_ten_megabytes_of_input() {
