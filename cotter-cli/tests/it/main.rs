@@ -32,6 +32,7 @@ mod terminal;
 mod signals;
 mod explain;
 mod permissions;
+mod no_view;
 mod trust;
 mod trust_view;
 mod trusted_state;
