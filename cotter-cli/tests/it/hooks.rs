@@ -551,3 +551,70 @@ fn l8_passing_hook_failure_is_reported_once_per_call() {
         "#]],
     );
 }
+
+/// The variables that a person's settings name reach the hooks of a project in every dialect, and others do
+/// not. `trust` shows the variables that a hook asks for.
+#[test]
+fn s7_setting_environment_reaches_the_hooks_of_a_project() {
+    let world = World::new()
+        .with_env("NO_COLOR", "1")
+        .with_env("PATH", "/usr/bin:/bin")
+        .with_env("NOTIFY_TOPIC", "builds")
+        .with_env("TOKEN", "of-the-entry")
+        .with_env("OTHER", "of-nobody");
+    let line = "echo \"$NOTIFY_TOPIC, $TOKEN, $OTHER\" >&2; exit 2";
+    let command = serde_json::Value::from(line);
+    world.write(
+        "project/.cotter/settings.json",
+        format!(
+            r#"{{"hooks": {{"tool.pre": [
+                {{"name": "own", "tools": ["write"], "command": {command}}},
+                {{"name": "asking", "tools": ["read"], "command": {command}, "env": ["TOKEN"]}}]}}}}"#
+        ),
+    );
+    world.write(
+        "project/.cotter/hooks/file.yaml",
+        format!("id: file\nphase: pre\ntools: [edit]\ncommand: {command}\n"),
+    );
+    world.write(
+        "project/.claude/settings.json",
+        format!(
+            r#"{{"hooks": {{"PreToolUse": [{{"matcher": "Bash", "hooks": [
+                {{"type": "command", "command": {command}}}]}}]}}}}"#
+        ),
+    );
+    world.trust_now(&["project/.cotter", "project/.claude"]);
+    let verdicts = || {
+        let mut shown = String::new();
+        for (tool, input) in [
+            ("write", r#"{"path": "n.txt", "content": "x"}"#),
+            ("read", r#"{"path": "a.txt"}"#),
+            ("edit", r#"{"path": "a.txt", "edits": [{"old": "one", "new": "two"}]}"#),
+            ("bash", r#"{"command": "ls"}"#),
+        ] {
+            let script = world.script(&format!(
+                r#"{{"calls": [{{"name": "{tool}", "input": {input}}}]}}, {{"text": "done"}}"#
+            ));
+            let output = world.output(&["-p", "--script", &script, "go"]);
+            shown += &String::from_utf8(output.stderr).unwrap();
+        }
+        shown
+    };
+    expect![[r#"
+        refused: write: , , (own, project)
+        refused: read: , of-the-entry, (asking, project)
+        refused: edit: , , (file, project)
+        refused: bash: , , (echo-222518, project)
+    "#]]
+    .assert_eq(&verdicts());
+    world.settings(r#"{"environment": ["NOTIFY_TOPIC"]}"#);
+    expect![[r#"
+        refused: write: builds, , (own, project)
+        refused: read: builds, of-the-entry, (asking, project)
+        refused: edit: builds, , (file, project)
+        refused: bash: builds, , (echo-222518, project)
+    "#]]
+    .assert_eq(&verdicts());
+    let view = world.shown(&world.output(&["trust", "--print"]));
+    assert!(view.contains("hook asking at tool.pre, with variables TOKEN\n"), "{view}");
+}
