@@ -9,6 +9,7 @@ mod help;
 mod hooks;
 mod hook_files;
 mod hook_limits;
+mod hook_shortage;
 mod hooks_try;
 mod author;
 mod new_user;
