@@ -83,6 +83,8 @@ impl Tool for Bash {
             let running = self.runner.start(job).await.map_err(start_error)?;
             let running = running.with_end_check(end_check);
             let mut output = collect_output(running, &permit, timeout).await?;
+            // What was put back or moved away concerns the person too.
+            output.end.remarks.iter().for_each(|remark| permit.cx().notify(remark));
             if let Some(confinement) = confinement {
                 let workspace = permit.cx().workspace().clone().with_cwd(&cwd);
                 output.end.remarks.extend(confinement.refusals(&output.tail(), &workspace));

@@ -134,6 +134,15 @@ fn s15_link_to_the_script_of_a_hook_is_put_back() {
         refused "guard": "not that one"
     "#]],
     );
+    // The person is told too.
+    let world = world(DIALECTS[0]);
+    prepare(&world);
+    let script = world.script(
+        r#"{"calls": [{"name": "bash", "input": {"command": "./build.sh"}}]}, {"text": "done"}"#,
+    );
+    let stderr = world.output(&["-p", "--script", &script, "go"]).stderr;
+    let stderr = String::from_utf8_lossy(&stderr).into_owned();
+    assert!(stderr.contains("/scripts, which decides what runs later"), "{stderr}");
 }
 
 /// Other ways to name the script.

@@ -27,6 +27,8 @@ use rustix::{
     thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe},
 };
 
+use cotter::permission::secret_files::is_secret;
+
 use crate::confine::Confinement;
 
 /// Namespaces that a command can enter once: its own mounts, its own System V IPC, and for an
@@ -172,11 +174,15 @@ impl Confinement {
     }
 
     /// The folders of the write roots above paths that a command must not write or read: it could move such a
-    /// path away with a folder. What a protected name alone protects may move, except in a repository.
+    /// path away with a folder. What its own name protects or hides wherever it is may move, except in a
+    /// repository.
     fn folders_kept_in_place(&self) -> HashSet<&Path> {
         let exists = |path: &&PathBuf| path.symlink_metadata().is_ok();
         let in_git = |path: &&PathBuf| path.iter().rev().skip(1).any(|name| name == ".git");
-        let kept = self.protected.iter().chain(&self.closed).filter(exists).chain(&self.covered);
+        let is_told_by_name =
+            |path: &PathBuf| is_secret(Path::new(path.file_name().unwrap_or_default()));
+        let covered = self.covered.iter().filter(|path| !is_told_by_name(path));
+        let kept = self.protected.iter().chain(&self.closed).filter(exists).chain(covered);
         let mut folders = HashSet::new();
         for path in kept.chain(self.nested.iter().filter(in_git)) {
             let is_inside = |above: &&Path| {
