@@ -122,7 +122,12 @@ impl FileWatcher {
             }
         };
         let config = Config::default().with_follow_symlinks(false);
-        let watcher = RecommendedWatcher::new(on_event, config).map_err(io::Error::other)?;
+        let mut watcher = RecommendedWatcher::new(on_event, config).map_err(io::Error::other)?;
+        // A watcher whose thread could not start does not report it, and panics when it is used or dropped.
+        if let Err(cause) = watcher.configure(config) {
+            std::mem::forget(watcher);
+            return Err(io::Error::other(format!("no thread can watch files: {cause}")));
+        }
         let (own, foreign): (Vec<_>, Vec<_>) =
             (own.into_iter().collect(), foreign.into_iter().collect());
         let mut watch = FileWatcher {
