@@ -61,6 +61,7 @@ fn by_table(mut row: &ProgramRow, fields: &[Field]) -> CommandVerdict {
         rules::add_before(row, &given, &mut verdict);
         rest = &rest[given.read..];
         let Some(sub) = rest.first() else {
+            rules::add_all(row, &given, &mut verdict);
             bare = Some(zone);
             break;
         };
