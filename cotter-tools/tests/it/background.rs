@@ -171,7 +171,8 @@ fn tidy(scratch: &Scratch, runner: &Runner, told: &str) -> String {
 
 #[tokio::test]
 async fn s15_protected_files_written_in_background_are_removed_at_stop() {
-    let runner = runner();
+    let private = Scratch::new();
+    let runner = runner().with_temp_below(&private.path());
     if !can_confine() {
         return;
     }
@@ -201,7 +202,8 @@ async fn s15_protected_files_written_in_background_are_removed_at_stop() {
 
 #[tokio::test]
 async fn s15_protected_files_written_in_background_are_reported_and_removed_with_the_session() {
-    let runner = runner();
+    let private = Scratch::new();
+    let runner = runner().with_temp_below(&private.path());
     if !can_confine() {
         return;
     }
