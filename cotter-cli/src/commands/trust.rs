@@ -19,7 +19,7 @@ use crate::{
     commands::explain::block_on,
     error::CliError,
     paths,
-    setup::interpreters::{InterpreterCheck, describe_failures},
+    setup::interpreters::{InterpreterCheck, describe_hooks},
     spaces,
     terminal::{
         pager::page_stdout,
@@ -53,7 +53,7 @@ fn print(path: Option<&Path>, with_texts: bool) -> Result<ExitCode, CliError> {
         };
         let declared = trust::declared(&snapshot)?;
         let mut shown = view(&snapshot, &declared, &state);
-        shown += &block_on(describe_failures(&check, &snapshot, &declared))?;
+        shown += &block_on(describe_hooks(&check, &snapshot, &declared))?;
         if with_texts {
             shown += &format!("\n{}", texts(&snapshot, &trust::KNOWN_FILES));
         }
@@ -97,7 +97,7 @@ async fn ask_each(
             continue;
         }
         let declared = trust::declared(snapshot)?;
-        let remarks = describe_failures(check, snapshot, &declared).await;
+        let remarks = describe_hooks(check, snapshot, &declared).await;
         let shown = SourceView { snapshot, declared: &declared, remarks: &remarks };
         let answer = trust::ask(store, shown, state, grants, &terminal).await?;
         match answer {

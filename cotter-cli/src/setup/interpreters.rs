@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cotter::Workspace;
+use cotter::{Workspace, text};
 use cotter_files::{
     check,
     extensions::{Diagnostic, FileKind, Severity},
@@ -28,6 +28,8 @@ pub(crate) struct InterpreterCheck {
     workspace: Workspace,
     /// True if hooks run confined: then each interpreter is started once.
     confines: bool,
+    /// The variables of the setting `environment`, which reach hooks too.
+    variables: Vec<String>,
 }
 
 impl InterpreterCheck {
@@ -38,7 +40,8 @@ impl InterpreterCheck {
         let workspace = access::add_access(workspace, &values.access, &[])?;
         let runner = tools::runner(&values)?;
         let hooks = tools::hook_runner(&runner, &values, redactor())?;
-        Ok(InterpreterCheck { hooks, workspace, confines: runner.confines() })
+        let variables = values.access.environment.iter().map(|name| name.text.clone()).collect();
+        Ok(InterpreterCheck { hooks, workspace, confines: runner.confines(), variables })
     }
 
     /// Returns the interpreters that the hooks of a source need and that do not start.
@@ -62,8 +65,9 @@ impl InterpreterCheck {
     }
 }
 
-/// Describes the interpreters of a source that do not start, for the view of the source. Empty if all do.
-pub(crate) async fn describe_failures(
+/// Describes what this machine adds to the hooks of a source: variables, errors in their files, and programs that do
+/// not start. Empty if there is nothing.
+pub(crate) async fn describe_hooks(
     check: &Result<InterpreterCheck, CliError>,
     snapshot: &Snapshot,
     declared: &Declared,
@@ -75,6 +79,11 @@ pub(crate) async fn describe_failures(
         }
     };
     let mut shown = String::new();
+    if declared.commands.iter().any(|command| command.confined) && !check.variables.is_empty() {
+        let names = text::show_line(&check.variables.join(", ")).into_owned();
+        shown +=
+            &format!("\nits hooks also get the variables of your setting `environment`: {names}\n");
+    }
     let errors = errors_in_hook_files(snapshot.source());
     if !errors.is_empty() {
         let line =

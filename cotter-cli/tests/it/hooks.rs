@@ -617,4 +617,6 @@ fn s7_setting_environment_reaches_the_hooks_of_a_project() {
     .assert_eq(&verdicts());
     let view = world.shown(&world.output(&["trust", "--print"]));
     assert!(view.contains("hook asking at tool.pre, with variables TOKEN\n"), "{view}");
+    let shared = "its hooks also get the variables of your setting `environment`: NOTIFY_TOPIC\n";
+    assert_eq!(view.matches(shared).count(), 2, "{view}");
 }
