@@ -714,26 +714,34 @@ const PLACES: [(&str, &str); 6] = [
 /// Makes a script. One in three is made for a row that was executed fewer than `least` times.
 pub(crate) fn generate(random: &mut Random, counts: &RowCounts, least: usize) -> Generated {
     let rare = match random.below(3) {
-        0 => pick_rare(random, counts, least),
+        0 => generate_rare(random, counts, least),
         _ => None,
     };
-    let mut generated =
-        Generated { text: String::new(), rows: vec![], is_for_rare: rare.is_some() };
-    match rare {
-        None => expand("script", 0, random, &mut generated),
-        Some((symbol, row)) => {
-            let place = PLACES.iter().find(|(name, _)| *name == symbol).map_or("«»", |(_, at)| at);
-            let (before, after) = place.split_once("«»").unwrap_or_default();
-            generated.text.push_str(before);
-            expand_row(row, SHALLOW, random, &mut generated);
-            generated.text.push_str(after);
-            if random.below(2) == 0 {
-                generated.text.push_str("; ");
-                expand("item", SHALLOW, random, &mut generated);
-            }
-        }
+    rare.unwrap_or_else(|| {
+        let mut generated = Generated { text: String::new(), rows: vec![], is_for_rare: false };
+        expand("script", 0, random, &mut generated);
+        generated
+    })
+}
+
+/// Makes a script for a row that was executed fewer than `least` times. `None` if there is no such row.
+pub(crate) fn generate_rare(
+    random: &mut Random,
+    counts: &RowCounts,
+    least: usize,
+) -> Option<Generated> {
+    let (symbol, row) = pick_rare(random, counts, least)?;
+    let mut generated = Generated { text: String::new(), rows: vec![], is_for_rare: true };
+    let place = PLACES.iter().find(|(name, _)| *name == symbol).map_or("«»", |(_, at)| at);
+    let (before, after) = place.split_once("«»").unwrap_or_default();
+    generated.text.push_str(before);
+    expand_row(row, SHALLOW, random, &mut generated);
+    generated.text.push_str(after);
+    if random.below(2) == 0 {
+        generated.text.push_str("; ");
+        expand("item", SHALLOW, random, &mut generated);
     }
-    generated
+    Some(generated)
 }
 
 /// One of the rows that pass and were executed fewer than `least` times, with its symbol.

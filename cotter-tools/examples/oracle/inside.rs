@@ -120,14 +120,15 @@ impl Oracle {
         let mut counts: RowCounts = rows.map(|row| (*row, RowCount::default())).collect();
         let end = Instant::now() + Duration::from_secs(plan.seconds);
         let mut seen = HashMap::new();
-        while tally.executed < plan.executed
-            && Instant::now() < end
-            && tally.wrong.len() < MAX_WRONG
-        {
-            let generated = match random.below(10) {
-                0 => grammar::mutate(texts, &mut random),
-                _ => grammar::generate(&mut random, &counts, plan.least),
+        while Instant::now() < end && tally.wrong.len() < MAX_WRONG {
+            let is_enough = tally.executed >= plan.executed;
+            let generated = match (is_enough, random.below(10)) {
+                // Only rows that were executed too rarely are left.
+                (true, _) => grammar::generate_rare(&mut random, &counts, plan.least),
+                (false, 0) => Some(grammar::mutate(texts, &mut random)),
+                (false, _) => Some(grammar::generate(&mut random, &counts, plan.least)),
             };
+            let Some(generated) = generated else { break };
             tally.generated += 1;
             for row in &generated.rows {
                 counts.entry(row).or_default().judged += 1;
