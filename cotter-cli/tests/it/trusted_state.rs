@@ -69,10 +69,8 @@ fn s6_gate_still_answers_when_state_appears_in_its_folder() {
     "#]].assert_eq(&verdict(&world));
 }
 
-/// Without another place for compiled files, Python runs the forged one: its header fits the module beside it.
-#[test]
-fn s6_forged_compiled_module_beside_an_unchanged_one_does_not_run() {
-    let world = world();
+/// Puts a compiled module that denies nothing beside the one that does.
+fn forge(world: &World) {
     let forge = "import importlib.util, marshal, os, struct, sys\n\
         path = sys.argv[1]\n\
         code = compile('WORD = \"passed\"\\nCODE = 0\\n', path, 'exec')\n\
@@ -85,12 +83,35 @@ fn s6_forged_compiled_module_beside_an_unchanged_one_does_not_run() {
     let forged =
         Command::new("/usr/bin/python3").args(["-c", forge]).arg(&module).status().unwrap();
     assert!(forged.success());
+}
+
+/// Without another place for compiled files, Python runs the forged one: its header fits the module beside it.
+#[test]
+fn s6_forged_compiled_module_beside_an_unchanged_one_does_not_run() {
+    let world = world();
+    forge(&world);
     // The forged file is one that Python runs.
     let guard = world.path("project/.claude/hooks/guard.py");
     let fooled = Command::new("/usr/bin/python3").arg(&guard).output().unwrap();
     assert_eq!(String::from_utf8(fooled.stderr).unwrap(), "passed\n");
     expect![[r#"
         refused "guard": "denied"
+    "#]]
+    .assert_eq(&verdict(&world));
+}
+
+/// The same where a program of the hook starts Python without the variables that name the other place.
+#[test]
+fn s6_forged_compiled_module_does_not_run_without_our_variables() {
+    let world = world();
+    let line = "env --ignore-environment PATH=/usr/bin python3 .claude/hooks/guard.py";
+    let settings = serde_json::json!({"hooks": {"PreToolUse": [{"matcher": "Write", "hooks": [
+        {"type": "command", "command": line}]}]}});
+    world.write("project/.claude/settings.json", settings.to_string());
+    world.trust_now(&["project/.claude"]);
+    forge(&world);
+    expect![[r#"
+        refused "bin-35e4c7": "denied"
     "#]]
     .assert_eq(&verdict(&world));
 }

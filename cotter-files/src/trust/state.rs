@@ -4,7 +4,12 @@
 //! the copy, so nothing loads it as a command, an agent, a skill, memory, a hook, an extension or a plugin.
 //! State is never code: a file that looks like code is pinned wherever it is.
 
-use std::path::{Component, Path, PathBuf};
+use std::{
+    fs,
+    path::{Component, Path, PathBuf},
+};
+
+use crate::trust::snapshot::MAX_ITEMS;
 
 /// The folders directly below a source that its own hooks may write.
 pub const FOLDERS: [&str; 5] = ["logs", "data", "state", "cache", "tmp"];
@@ -77,6 +82,23 @@ pub(crate) fn is_in_folder(source: &Path, at: &Path) -> bool {
 /// True if a path below a source is a file that is a source of its own.
 pub(crate) fn is_own_source(source: &Path, at: &Path) -> bool {
     source.ends_with(".claude") && at == Path::new(LOCAL_SETTINGS)
+}
+
+/// The folders of compiled Python below a source. Links are not followed.
+pub fn python_caches(source: &Path) -> Vec<PathBuf> {
+    let (mut caches, mut pending) = (vec![], vec![source.to_owned()]);
+    let mut left = MAX_ITEMS;
+    while let Some(folder) = pending.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten().take(left) {
+            left -= 1;
+            if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                continue;
+            }
+            let is_cache = entry.file_name() == PYTHON_CACHE;
+            if is_cache { &mut caches } else { &mut pending }.push(entry.path());
+        }
+    }
+    caches
 }
 
 /// True if a path below a source is a folder of compiled Python, or in one.

@@ -186,6 +186,11 @@ impl Confinement {
             plan.reads.push(folder.into());
             // A person trusted its code: it may read what the project has.
             plan.covered = closed_to_others().to_vec();
+            if plan.view {
+                // However a program of the hook starts Python, it reads no file that trust left out.
+                plan.covered
+                    .extend(job.state.iter().flat_map(|source| state::python_caches(source)));
+            }
             plan.open_state(job.state.as_deref());
             plan.writes.extend(runner.compiled(true).ok());
             plan.reads.extend(needed.into_iter().filter(|path| !workspace.is_closed(path)));
