@@ -169,19 +169,19 @@ fn b3_trusted_python_and_shell_hooks_give_their_verdicts() {
             hash    [HASH][HASH]
             trust   none yet
 
-            commands, pinned (all their code is below) or open (they run other code too)
+            commands, pinned (all their code is in the files below) or open (they run other code too)
               open    hook guard at PreToolUse
                       runs python3 "$CLAUDE_PROJECT_DIR"/.claude/hooks/guard.py
-                      open: it has shell syntax (`"`)
+                      open: it runs in place, in the folder of the session
               open    hook no-prod at PreToolUse
                       runs "$CLAUDE_PROJECT_DIR"/.claude/hooks/no-prod.sh
-                      open: it has shell syntax (`"`)
+                      open: it runs in place, in the folder of the session
               open    hook echo-d91856 at PostToolUse
                       runs echo ran >> ran.txt
-                      open: it has shell syntax (`>`)
+                      open: it runs in place, in the folder of the session
               open    text of skill parcels
                       runs touch ran.txt
-                      open: `touch` may run other code
+                      open: it runs in the project, as a call of the agent that the gates see
 
             files (6)
                            39 bytes  agents/tracker.md
@@ -1448,13 +1448,13 @@ fn b3_s6_agent_plugin_of_the_project_is_shown_before_trust() {
         hash    [HASH][HASH]
         trust   none yet
 
-        commands, pinned (all their code is below) or open (they run other code too)
+        commands, pinned (all their code is in the files below) or open (they run other code too)
           open    hook guard at PreToolUse of plugin depot
                   runs python3 ${CLAUDE_PLUGIN_ROOT}/scripts/guard.py
-                  open: it has shell syntax (`$`)
+                  open: it runs in place, in the folder of the session
           open    MCP server plugin_depot_hand, sets ODD, PLUGIN_ROOT, in [T]/project/.agents/plugins/depot
                   runs python3 [T]/project/.agents/plugins/depot/servers/fake.py [T]/hand/hand.json
-                  open: `[T]/project/.agents/plugins/depot/servers/fake.py` is not a file of the folder
+                  open: it runs in the project, not in the trusted copy
 
         not used
           plugins/depot/mcp.json:1: the server `old` cannot be used: servers of the older kind `sse` are not supported

@@ -213,10 +213,10 @@ fn s6_script_of_a_hook_is_shown_with_the_folder() {
             hash    [HASH][HASH]
             trust   none: it changed since it was trusted
 
-            commands, pinned (all their code is below) or open (they run other code too)
+            commands, pinned (all their code is in the files below) or open (they run other code too)
               open    hook guard at PreToolUse
                       runs "$CLAUDE_PROJECT_DIR"/scripts/guard.sh
-                      open: it has shell syntax (`"`)
+                      open: it runs in place, in the folder of the session
 
             files (2)
               exec         17 bytes  .outside/scripts/guard.sh

@@ -491,7 +491,7 @@ fn s6_s34_project_profile_needs_trust_and_shows_its_webhooks() {
             hash    [HASH][HASH]
             trust   none yet
 
-            commands, pinned (all their code is below) or open (they run other code too)
+            commands, pinned (all their code is in the files below) or open (they run other code too)
               pinned  profile audit, onToolCall.command
                       runs ./check.sh
               open    profile audit, onError.webhook

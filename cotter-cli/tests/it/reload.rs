@@ -356,12 +356,18 @@ fn s2_hot_reload_with_unreadable_trust_records() {
     wait_for_refusal(&world, true);
     let records = world.path("home/.local/share/cotter/trust/trust.json");
     let text = fs::read_to_string(&records).unwrap();
-    fs::write(&records, "{").unwrap();
+    // By one rename: a file that is being written may be read while it is empty.
+    let replace = |text: &str| {
+        let new = records.with_extension("new");
+        fs::write(&new, text).unwrap();
+        fs::rename(&new, &records).unwrap();
+    };
+    replace("{");
     run.wait_for("trust.json");
     wait_for_refusal(&world, true);
     fs::remove_file(&records).unwrap();
     wait_for_refusal(&world, true);
-    fs::write(&records, text).unwrap();
+    replace(&text);
     wait_for_refusal(&world, true);
     run.end(expect![[r#"
         warning: nothing of [T]/project/.agents runs: [T]/home/.local/share/cotter/trust/trust.json is broken (EOF while parsing an object at line 1 column 1), so its records are ignored

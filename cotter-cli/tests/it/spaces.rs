@@ -73,7 +73,7 @@ fn c14_space_is_added_loaded_and_removed() {
         hash    [HASH][HASH]
         trust   none yet
 
-        commands, pinned (all their code is below) or open (they run other code too)
+        commands, pinned (all their code is in the files below) or open (they run other code too)
           open    hook audit at tool.post
                   runs cat >> "$COTTER_PROJECT_DIR/audit.log"; echo >> "$COTTER_PROJECT_DIR/audit.log"
                   open: it has shell syntax (`>`)
@@ -543,7 +543,7 @@ fn c14_s6_project_spaces_are_trusted_with_their_folder() {
         hash    [HASH][HASH]
         trust   none yet
 
-        commands, pinned (all their code is below) or open (they run other code too)
+        commands, pinned (all their code is in the files below) or open (they run other code too)
           open    space my-space: hook audit at tool.post
                   runs cat >> "$COTTER_PROJECT_DIR/audit.log"; echo >> "$COTTER_PROJECT_DIR/audit.log"
                   open: it has shell syntax (`>`)

@@ -87,7 +87,7 @@ fn c14_a_space_is_added_updated_and_removed_from_a_repository() {
         hash    [HASH][HASH]
         trust   none yet
 
-        commands, pinned (all their code is below) or open (they run other code too)
+        commands, pinned (all their code is in the files below) or open (they run other code too)
           pinned  hook no at tool.pre
                   runs ./hooks/no.sh
 
@@ -151,7 +151,7 @@ fn c14_a_space_is_added_updated_and_removed_from_a_repository() {
         hash    [HASH][HASH]
         trust   none: it changed since it was trusted
 
-        commands, pinned (all their code is below) or open (they run other code too)
+        commands, pinned (all their code is in the files below) or open (they run other code too)
           pinned  hook no at tool.pre
                   runs ./hooks/no.sh
 
@@ -179,7 +179,7 @@ fn c14_a_space_is_added_updated_and_removed_from_a_repository() {
         hash    [HASH][HASH]
         trust   none: it changed since it was trusted
 
-        commands, pinned (all their code is below) or open (they run other code too)
+        commands, pinned (all their code is in the files below) or open (they run other code too)
           pinned  hook no at tool.pre
                   runs ./hooks/no.sh
 
@@ -510,7 +510,7 @@ fn c14_s6_space_contents_can_be_read_before_the_answer() {
         hash    [HASH][HASH]
         trust   none yet
 
-        commands, pinned (all their code is below) or open (they run other code too)
+        commands, pinned (all their code is in the files below) or open (they run other code too)
           pinned  hook no at tool.pre
                   runs ./hooks/no.sh
 

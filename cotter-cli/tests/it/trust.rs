@@ -74,7 +74,7 @@ fn s6_trust_print_shows_all_contents_of_the_project_sources() {
             hash    [HASH][HASH]
             trust   none yet
 
-            commands, pinned (all their code is below) or open (they run other code too)
+            commands, pinned (all their code is in the files below) or open (they run other code too)
               pinned  hook no-prod at tool.pre
                       runs ./hooks/check.sh
               open    hook npm at tool.pre
@@ -90,10 +90,10 @@ fn s6_trust_print_shows_all_contents_of_the_project_sources() {
             hash    [HASH][HASH]
             trust   none yet
 
-            commands, pinned (all their code is below) or open (they run other code too)
+            commands, pinned (all their code is in the files below) or open (they run other code too)
               open    MCP server local
                       runs ./server.py --port 1
-                      open: `./server.py` is not a file of the folder
+                      open: it runs in the project, not in the trusted copy
               open    MCP server plain, sets LD_PRELOAD, in /tmp, with access to local sockets
                       runs true
                       open: it runs in the project, not in the trusted copy
@@ -102,7 +102,7 @@ fn s6_trust_print_shows_all_contents_of_the_project_sources() {
                       open: it runs in the project, not in the trusted copy
               open    MCP server remote, with variables MYSECRET
                       runs at https://example.com/$%7BREGION:-eu%7D
-                      open: the code at that address cannot be checked
+                      open: it runs in the project, not in the trusted copy
 
             files (1)
                           353 bytes  .mcp.json
@@ -146,7 +146,7 @@ fn s6_trusted_source_is_asked_about_again_after_a_change() {
             hash    [HASH][HASH]
             trust   none yet
 
-            commands, pinned (all their code is below) or open (they run other code too)
+            commands, pinned (all their code is in the files below) or open (they run other code too)
               pinned  hook no-prod at tool.pre
                       runs ./hooks/check.sh
               open    hook npm at tool.pre
@@ -231,7 +231,7 @@ fn s6_trusted_source_is_asked_about_again_after_a_change() {
             hash    [HASH][HASH]
             trust   none: it changed since it was trusted
 
-            commands, pinned (all their code is below) or open (they run other code too)
+            commands, pinned (all their code is in the files below) or open (they run other code too)
               pinned  hook no-prod at tool.pre
                       runs ./hooks/check.sh
               open    hook npm at tool.pre
@@ -275,7 +275,7 @@ fn s6_trusted_source_is_asked_about_again_after_a_change() {
             hash    [HASH][HASH]
             trust   yes
 
-            commands, pinned (all their code is below) or open (they run other code too)
+            commands, pinned (all their code is in the files below) or open (they run other code too)
               pinned  hook no-prod at tool.pre
                       runs ./hooks/check.sh
               open    hook npm at tool.pre
@@ -312,7 +312,7 @@ fn s6_trusted_source_is_asked_about_again_after_a_change() {
             hash    [HASH][HASH]
             trust   none: it changed since it was trusted
 
-            commands, pinned (all their code is below) or open (they run other code too)
+            commands, pinned (all their code is in the files below) or open (they run other code too)
               pinned  hook no-prod at tool.pre
                       runs ./hooks/check.sh
               open    hook npm at tool.pre
@@ -478,7 +478,7 @@ fn s8_trust_flag_without_a_hash_asks_before_the_run() {
             hash    [HASH][HASH]
             trust   none yet
 
-            commands, pinned (all their code is below) or open (they run other code too)
+            commands, pinned (all their code is in the files below) or open (they run other code too)
               pinned  hook no-prod at tool.pre
                       runs ./hooks/check.sh
               open    hook npm at tool.pre
@@ -509,7 +509,7 @@ fn s8_trust_flag_without_a_hash_asks_before_the_run() {
             hash    [HASH][HASH]
             trust   none yet
 
-            commands, pinned (all their code is below) or open (they run other code too)
+            commands, pinned (all their code is in the files below) or open (they run other code too)
               pinned  hook no-prod at tool.pre
                       runs ./hooks/check.sh
               open    hook npm at tool.pre
@@ -731,7 +731,7 @@ fn s6_untrust_works_for_a_deleted_folder() {
             hash    [HASH][HASH]
             trust   none yet
 
-            commands, pinned (all their code is below) or open (they run other code too)
+            commands, pinned (all their code is in the files below) or open (they run other code too)
               pinned  hook no-prod at tool.pre
                       runs ./hooks/check.sh
               open    hook npm at tool.pre
@@ -866,7 +866,7 @@ fn s6_s29_all_file_contents_can_be_shown_before_trust() {
         hash    [HASH][HASH]
         trust   none yet
 
-        commands, pinned (all their code is below) or open (they run other code too)
+        commands, pinned (all their code is in the files below) or open (they run other code too)
           pinned  hook no-prod at tool.pre
                   runs ./hooks/check.sh
           open    hook npm at tool.pre
@@ -921,7 +921,7 @@ fn s6_s29_all_file_contents_can_be_shown_before_trust() {
             hash    [HASH][HASH]
             trust   none yet
 
-            commands, pinned (all their code is below) or open (they run other code too)
+            commands, pinned (all their code is in the files below) or open (they run other code too)
               pinned  hook no-prod at tool.pre
                       runs ./hooks/check.sh
               open    hook npm at tool.pre
@@ -979,7 +979,7 @@ fn s6_s29_all_file_contents_can_be_shown_before_trust() {
             hash    [HASH][HASH]
             trust   none yet
 
-            commands, pinned (all their code is below) or open (they run other code too)
+            commands, pinned (all their code is in the files below) or open (they run other code too)
               pinned  hook no-prod at tool.pre
                       runs ./hooks/check.sh
               open    hook npm at tool.pre

@@ -45,85 +45,85 @@ fn s6_commands_in_texts_are_shown_for_every_kind_of_folder() {
         &world,
         ".cotter",
         expect![[r#"
-        commands, pinned (all their code is below) or open (they run other code too)
-          open    text of skill y
-                  runs id
-                  open: `id` may run other code
-          open    text of skill y
-                  runs git log $1
-                  open: it has shell syntax (`$`)
-          open    text of command broken
-                  runs id
-                  open: `id` may run other code
-          open    text of command x
-                  runs id
-                  open: `id` may run other code
-          open    text of command x
-                  runs git log $1
-                  open: it has shell syntax (`$`)
-          open    text of skill y of space s
-                  runs id
-                  open: `id` may run other code
-          open    text of skill y of space s
-                  runs git log $1
-                  open: it has shell syntax (`$`)
-          open    text of command x of space s
-                  runs id
-                  open: `id` may run other code
-          open    text of command x of space s
-                  runs git log $1
-                  open: it has shell syntax (`$`)
-    "#]],
+            commands, pinned (all their code is in the files below) or open (they run other code too)
+              open    text of skill y
+                      runs id
+                      open: it runs in the project, as a call of the agent that the gates see
+              open    text of skill y
+                      runs git log $1
+                      open: it runs in the project, as a call of the agent that the gates see
+              open    text of command broken
+                      runs id
+                      open: it runs in the project, as a call of the agent that the gates see
+              open    text of command x
+                      runs id
+                      open: it runs in the project, as a call of the agent that the gates see
+              open    text of command x
+                      runs git log $1
+                      open: it runs in the project, as a call of the agent that the gates see
+              open    text of skill y of space s
+                      runs id
+                      open: it runs in the project, as a call of the agent that the gates see
+              open    text of skill y of space s
+                      runs git log $1
+                      open: it runs in the project, as a call of the agent that the gates see
+              open    text of command x of space s
+                      runs id
+                      open: it runs in the project, as a call of the agent that the gates see
+              open    text of command x of space s
+                      runs git log $1
+                      open: it runs in the project, as a call of the agent that the gates see
+        "#]],
     );
     check(
         &world,
         ".claude",
         expect![[r#"
-        commands, pinned (all their code is below) or open (they run other code too)
-          open    text of skill y
-                  runs id
-                  open: `id` may run other code
-          open    text of skill y
-                  runs git log $1
-                  open: it has shell syntax (`$`)
-          open    text of command x
-                  runs id
-                  open: `id` may run other code
-          open    text of command x
-                  runs git log $1
-                  open: it has shell syntax (`$`)
-    "#]],
+            commands, pinned (all their code is in the files below) or open (they run other code too)
+              open    text of skill y
+                      runs id
+                      open: it runs in the project, as a call of the agent that the gates see
+              open    text of skill y
+                      runs git log $1
+                      open: it runs in the project, as a call of the agent that the gates see
+              open    text of command x
+                      runs id
+                      open: it runs in the project, as a call of the agent that the gates see
+              open    text of command x
+                      runs git log $1
+                      open: it runs in the project, as a call of the agent that the gates see
+        "#]],
     );
     check(
         &world,
         ".agents",
         expect![[r#"
-        commands, pinned (all their code is below) or open (they run other code too)
-          open    text of skill p-y of plugin p
-                  runs id
-                  open: `id` may run other code
-          open    text of skill p-y of plugin p
-                  runs git log $1
-                  open: it has shell syntax (`$`)
-          open    text of command p:x of plugin p
-                  runs id
-                  open: `id` may run other code
-          open    text of command p:x of plugin p
-                  runs git log $1
-                  open: it has shell syntax (`$`)
-          open    text of skill y
-                  runs id
-                  open: `id` may run other code
-          open    text of skill y
-                  runs git log $1
-                  open: it has shell syntax (`$`)
-          open    text of command x
-                  runs id
-                  open: `id` may run other code
-          open    text of command x
-                  runs git log $1
-                  open: it has shell syntax (`$`)
-    "#]],
+            commands, pinned (all their code is in the files below) or open (they run other code too)
+              open    text of skill p-y of plugin p
+                      runs id
+                      open: it runs in the project, as a call of the agent that the gates see
+              open    text of skill p-y of plugin p
+                      runs git log $1
+                      open: it runs in the project, as a call of the agent that the gates see
+              open    text of command p:x of plugin p
+                      runs id
+                      open: it runs in the project, as a call of the agent that the gates see
+              open    text of command p:x of plugin p
+                      runs git log $1
+                      open: it runs in the project, as a call of the agent that the gates see
+              open    text of skill y
+                      runs id
+                      open: it runs in the project, as a call of the agent that the gates see
+              open    text of skill y
+                      runs git log $1
+                      open: it runs in the project, as a call of the agent that the gates see
+              open    text of command x
+                      runs id
+                      open: it runs in the project, as a call of the agent that the gates see
+              open    text of command x
+                      runs git log $1
+                      open: it runs in the project, as a call of the agent that the gates see
+        "#]],
     );
 }
 
@@ -148,18 +148,18 @@ fn s6_hooks_and_servers_are_shown_as_they_are_read() {
         &world,
         ".cotter",
         expect![[r#"
-        commands, pinned (all their code is below) or open (they run other code too)
-          open    hook a at tool.pre, with variables TOKEN
-                  runs ./a.sh
-                  open: `./a.sh` is not a file of the folder
-          pinned  hook b at tool.pre
-                  runs python3 hooks/b.py
-          open    MCP server one, with variables B, KEY, sets A
-                  runs ./one "${KEY:-x}"
-                  open: `./one` is not a file of the folder
-          pinned  hook c at tool.pre, switched off
-                  runs ./c.sh
-    "#]],
+            commands, pinned (all their code is in the files below) or open (they run other code too)
+              open    hook a at tool.pre, with variables TOKEN
+                      runs ./a.sh
+                      open: `./a.sh` is not a file of the folder
+              pinned  hook b at tool.pre
+                      runs python3 hooks/b.py
+              open    MCP server one, with variables B, KEY, sets A
+                      runs ./one "${KEY:-x}"
+                      open: it runs in the project, not in the trusted copy
+              pinned  hook c at tool.pre, switched off
+                      runs ./c.sh
+        "#]],
     );
     // What a run refuses is refused here.
     world.write(

@@ -133,34 +133,34 @@ fn s6_local_settings_are_a_source_of_their_own() {
     world.check_without_terminal(
         &["trust", "--print", ".claude"],
         expect![[r#"
-        exit 0
-        --- stdout
-        source  [T]/project/.claude
-        hash    [HASH][HASH]
-        trust   yes
+            exit 0
+            --- stdout
+            source  [T]/project/.claude
+            hash    [HASH][HASH]
+            trust   yes
 
-        commands, pinned (all their code is below) or open (they run other code too)
-          open    hook guard at PreToolUse
-                  runs python3 "$CLAUDE_PROJECT_DIR"/.claude/hooks/guard.py
-                  open: it has shell syntax (`"`)
+            commands, pinned (all their code is in the files below) or open (they run other code too)
+              open    hook guard at PreToolUse
+                      runs python3 "$CLAUDE_PROJECT_DIR"/.claude/hooks/guard.py
+                      open: it runs in place, in the folder of the session
 
-        files (3)
-                       80 bytes  hooks/guard.py
-                       25 bytes  hooks/rules.py
-                      153 bytes  settings.json
+            files (3)
+                           80 bytes  hooks/guard.py
+                           25 bytes  hooks/rules.py
+                          153 bytes  settings.json
 
-        source  [T]/project/.claude/settings.local.json
-        hash    [HASH][HASH]
-        trust   none yet
+            source  [T]/project/.claude/settings.local.json
+            hash    [HASH][HASH]
+            trust   none yet
 
-        commands, pinned (all their code is below) or open (they run other code too)
-          open    hook echo-c25b80 at PreToolUse
-                  runs echo 'not today' >&2; exit 2
-                  open: it has shell syntax (`'`)
+            commands, pinned (all their code is in the files below) or open (they run other code too)
+              open    hook echo-c25b80 at PreToolUse
+                      runs echo 'not today' >&2; exit 2
+                      open: it runs in place, in the folder of the session
 
-        files (1)
-                      113 bytes  settings.local.json
-    "#]],
+            files (1)
+                          113 bytes  settings.local.json
+        "#]],
     );
     world.trust_now(&["project/.claude/settings.local.json"]);
     expect![[r#"

@@ -152,8 +152,9 @@ impl DeclaredCommand {
             Invocation::Remote(_) => Err("the code at that address cannot be checked".into()),
         };
         match (result, &self.doubt) {
-            (Err(why), _) => Pinning::Open(why),
-            (Ok(()), Some(doubt)) => Pinning::Open(doubt.clone()),
+            // Where a command runs says more than how it is written.
+            (_, Some(doubt)) => Pinning::Open(doubt.clone()),
+            (Err(why), None) => Pinning::Open(why),
             (Ok(()), None) => Pinning::Pinned,
         }
     }

@@ -113,7 +113,7 @@ fn push_commands(out: &mut String, snapshot: &Snapshot, declared: &[DeclaredComm
         return out.push_str("\nno commands are declared\n");
     }
     out.push_str(
-        "\ncommands, pinned (all their code is below) or open (they run other code too)\n",
+        "\ncommands, pinned (all their code is in the files below) or open (they run other code too)\n",
     );
     for declared in declared {
         let pinning = declared.pinning(snapshot);

@@ -843,7 +843,7 @@ fn s29_trust_view_shows_all_files_and_escapes_hidden_characters() {
         hash    efad696294f0b750fcc1d24aa23821e3ac4308285f4e2d5bcce316b6b7b76b64
         trust   none yet
 
-        commands, pinned (all their code is below) or open (they run other code too)
+        commands, pinned (all their code is in the files below) or open (they run other code too)
           pinned  hook no-prod at tool.pre
                   runs ./hooks/check.sh
           open    MCP server \u{202e}evil
