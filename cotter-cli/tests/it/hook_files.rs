@@ -318,7 +318,7 @@ fn s6_project_hook_files_are_shown_before_they_run() {
             hash    [HASH][HASH]
             trust   none yet
 
-            commands, pinned (all their code is below) or open (they run other code too)
+            commands, pinned (all their code is in the files below) or open (they run other code too)
               open    hook audit at tool.post
                       runs cat >> "$COTTER_PROJECT_DIR/audit.log"
                       open: it has shell syntax (`>`)
