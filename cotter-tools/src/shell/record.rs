@@ -384,7 +384,11 @@ impl ScriptWalk<'_> {
     }
 
     pub(crate) fn writes(&mut self, field: &Field, folders: &Folders) -> (Zone, Vec<PathBuf>) {
-        let paths = self.touched(field, folders);
+        let mut paths = self.touched(field, folders);
+        if matches!(field.shape, Shape::Pattern(_)) {
+            // What matches now may be gone by then: then the pattern is the name.
+            paths.extend(self.touched(&Field::known(field.text.clone()), folders));
+        }
         let zone = paths.iter().map(|path| Zone::of_write(path, self.workspace)).max();
         self.facts.writes.extend(paths.iter().cloned());
         (zone.unwrap_or(Zone::Safe), paths)

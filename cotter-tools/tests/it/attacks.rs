@@ -215,4 +215,7 @@ fn c8_writes_beside_the_named_files_are_facts() {
     check("cp --parents a.txt sub", &["sub/a.txt"]);
     check("zip q a.txt", &["q.zip"]);
     check("ln -s a.txt -t sub", &["sub/a.txt"]);
+    // By then the pattern matches nothing, and is the name of the file.
+    check("gzip a.txt; > a.tx[t] true", &["a.txt", "a.tx[t]"]);
+    check("gzip a.txt; touch a.tx[t]", &["a.txt", "a.tx[t]"]);
 }
