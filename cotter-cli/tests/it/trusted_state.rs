@@ -163,10 +163,18 @@ fn s6_local_settings_are_a_source_of_their_own() {
         "#]],
     );
     world.trust_now(&["project/.claude/settings.local.json"]);
-    expect![[r#"
-        refused "echo-c25b80": "not today"
-    "#]]
-    .assert_eq(&verdict(&world));
+    // Both refuse, and the first answer stands.
+    let refusals = ["refused \"echo-c25b80\": \"not today\"\n", "refused \"guard\": \"denied\"\n"];
+    let both = verdict(&world);
+    assert!(refusals.contains(&both.as_str()), "{both}");
+    // The rules of the guard are gone, so only the local hook can refuse.
+    let rules = world.path("project/.claude/hooks/rules.py");
+    let kept = fs::read(&rules).unwrap();
+    fs::write(&rules, "WORD = ''\nCODE = 0\n").unwrap();
+    world.trust_now(&["project/.claude"]);
+    assert_eq!(verdict(&world), refusals[0]);
+    fs::write(&rules, kept).unwrap();
+    world.trust_now(&["project/.claude"]);
     // The folder changes: the hooks of both block, and the first answer stands.
     world.write("project/.claude/hooks/rules.py", "CODE = 0\n");
     expect![[r#"
