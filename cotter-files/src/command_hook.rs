@@ -296,8 +296,8 @@ impl CommandHook {
     /// The files outside the trusted folder that this hook runs.
     fn trusted_files(&self, base: &HookLocation) -> Arc<TrustedFiles> {
         let source = base.state.as_ref();
-        let files = source
-            .map(|source| TrustedFiles::of_command(self.command.texts(), source, &base.folder));
+        let files =
+            source.map(|source| TrustedFiles::of_command(&self.command, source, &base.folder));
         Arc::new(files.unwrap_or_default())
     }
 

@@ -247,3 +247,44 @@ fn s6_script_that_appears_later_changes_the_folder() {
         assert!(shown.contains("changed since it was trusted"), "{dialect:?}: {shown}");
     }
 }
+
+/// A file that a command runs is code, even if nothing in it says so. One that it only names is not.
+#[test]
+fn s6_script_without_a_mark_of_code_is_pinned_by_being_run() {
+    let guard = "if grep -q secret.txt; then echo 'not that one' >&2; exit 2; fi\n";
+    let [claude, settings, file] = DIALECTS;
+    for (dialect, line, command) in [
+        (
+            claude,
+            r#"\"$CLAUDE_PROJECT_DIR\"/scripts/guard.sh"#,
+            r#"bash \"$CLAUDE_PROJECT_DIR\"/guard notes"#,
+        ),
+        (
+            settings,
+            r#""\"$COTTER_PROJECT_DIR\"/scripts/guard.sh""#,
+            r#"["bash", "-c", "bash \"$COTTER_PROJECT_DIR\"/guard notes"]"#,
+        ),
+        (
+            file,
+            r#"'"$COTTER_PROJECT_DIR"/scripts/guard.sh'"#,
+            r#"[bash, -c, 'bash "$COTTER_PROJECT_DIR"/guard notes']"#,
+        ),
+    ] {
+        let text = dialect.2.replace(line, command);
+        assert!(text.contains(command), "{text}");
+        let world = world((dialect.0, dialect.1, &text));
+        let folder = format!("project/{}", dialect.0);
+        world.write("project/guard", guard);
+        world.write("project/notes", "one\n");
+        world.trust_now(&[&folder]);
+        let before = hash(&world);
+        world.write("project/notes", "two\n");
+        assert_eq!(hash(&world), before, "{command}");
+        let shown = verdicts(&world, WRITE);
+        assert_eq!(shown, "refused \"guard\": \"not that one\"\n", "{command}");
+        world.write("project/guard", "exit 0\n");
+        assert_ne!(hash(&world), before, "{command}");
+        let shown = verdicts(&world, WRITE);
+        assert!(shown.contains("changed since it was trusted"), "{command}: {shown}");
+    }
+}

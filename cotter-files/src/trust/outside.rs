@@ -15,12 +15,13 @@ use cotter::fs::{declared_file::DeclaredFile, workspace::is_system};
 use serde_json::Value;
 
 use crate::{
+    command_hook::entry::CommandLine,
     document::Document,
     trust::{
         TrustError, named_files,
         snapshot::SnapshotItem,
         source,
-        state::{HEAD_BYTES, has_code_name, is_code},
+        state::{HEAD_BYTES, has_code_name, is_code, run_words},
     },
 };
 
@@ -70,13 +71,15 @@ pub(crate) struct TrustedFiles(Vec<(OutsideFile, Option<SnapshotItem>)>);
 
 impl TrustedFiles {
     /// Reads the trusted contents from the copy of a source.
-    pub(crate) fn of_command<'t>(
-        texts: impl Iterator<Item = &'t str>,
-        source: &Path,
-        copy: &Path,
-    ) -> Self {
-        let files = texts.flat_map(|text| named_by(text, source));
-        TrustedFiles(files.map(|file| (file.clone(), read_whole(&copy.join(&file.at)))).collect())
+    pub(crate) fn of_command(command: &CommandLine, source: &Path, copy: &Path) -> Self {
+        let texts: Vec<_> = command.texts().collect();
+        let files = named_by(&texts.join(" "), source).into_iter().map(|mut file| {
+            let trusted = read_whole(&copy.join(&file.at));
+            // It may be another command that runs it.
+            file.is_run |= trusted.is_some();
+            (file, trusted)
+        });
+        TrustedFiles(files.collect())
     }
 
     /// Compares the files with what was trusted. An error says which one differs.
@@ -97,6 +100,8 @@ struct OutsideFile {
     path: PathBuf,
     /// The path in a snapshot.
     at: PathBuf,
+    /// The command runs it, so it is code whatever it looks like.
+    is_run: bool,
 }
 
 impl OutsideFile {
@@ -115,7 +120,8 @@ impl OutsideFile {
         let item = read_whole(&self.path)?;
         let SnapshotItem::File { executable, bytes } = &item else { return None };
         let head = &bytes[..bytes.len().min(HEAD_BYTES)];
-        (*executable || has_code_name(&self.path) || is_code(head)).then_some(item)
+        let is_code = *executable || has_code_name(&self.path) || is_code(head);
+        (self.is_run || is_code).then_some(item)
     }
 }
 
@@ -142,7 +148,14 @@ fn named_by(text: &str, source: &Path) -> Vec<OutsideFile> {
         }
     });
     let is_outside = |path: &PathBuf| !plain(path).starts_with(source);
-    let file = |path: PathBuf| OutsideFile { at: path_in_snapshot(&plain(&path), project), path };
+    let run = run_words(text);
+    let is_run =
+        |path: &Path| run.iter().any(|word| Path::new(word).file_name() == path.file_name());
+    let file = |path: PathBuf| OutsideFile {
+        at: path_in_snapshot(&plain(&path), project),
+        is_run: is_run(&path),
+        path,
+    };
     named.filter(is_outside).map(file).collect()
 }
 
@@ -175,7 +188,8 @@ fn plain(path: &Path) -> PathBuf {
     })
 }
 
-/// The commands of a file, in any format. A file that is not understood counts as one command.
+/// The commands of a file, in any format: each text, and the words of a list as one line. The program of an
+/// object comes before its arguments. A file that is not understood counts as one command.
 fn commands_in(bytes: &[u8]) -> Vec<String> {
     let json = Document::parse_bytes("", bytes).map(|document| document.root().to_json());
     let text = String::from_utf8_lossy(bytes);
@@ -190,18 +204,40 @@ fn commands_in(bytes: &[u8]) -> Vec<String> {
 }
 
 fn add_commands(value: &Value, is_command: bool, found: &mut Vec<String>) {
+    if is_command {
+        found.push(words_of(value).join(" "));
+    }
+    add_nested_commands(value, is_command, found);
+}
+
+/// Adds all but the words of the value itself.
+fn add_nested_commands(value: &Value, is_command: bool, found: &mut Vec<String>) {
     match value {
-        Value::String(text) if is_command => found.push(text.clone()),
         Value::Array(values) => {
-            values.iter().for_each(|value| add_commands(value, is_command, found));
+            let nested = values.iter().filter(|value| !value.is_string());
+            nested.for_each(|value| add_commands(value, is_command, found));
         }
         Value::Object(members) => {
+            let is_key = |key: &str, known: &str| key.eq_ignore_ascii_case(known);
+            let values_of = |known| members.iter().filter(move |(key, _)| is_key(key, known));
+            let line = COMMAND_KEYS.iter().copied().flat_map(values_of);
+            let line: Vec<_> = line.flat_map(|(_, value)| words_of(value)).collect();
+            found.push(line.join(" "));
             for (key, value) in members {
-                let names_command =
-                    COMMAND_KEYS.iter().any(|known| key.eq_ignore_ascii_case(known));
-                add_commands(value, is_command || names_command, found);
+                match COMMAND_KEYS.iter().any(|known| is_key(key, known)) {
+                    true => add_nested_commands(value, true, found),
+                    false => add_commands(value, is_command, found),
+                }
             }
         }
         _ => {}
+    }
+}
+
+/// The words of a command: one text, or a list of them.
+fn words_of(value: &Value) -> Vec<&str> {
+    match value {
+        Value::Array(values) => values.iter().filter_map(Value::as_str).collect(),
+        value => value.as_str().into_iter().collect(),
     }
 }

@@ -106,24 +106,30 @@ pub(crate) fn is_in_python_cache(source: &Path, at: &Path) -> bool {
     has_state(source) && at.iter().any(|name| name == PYTHON_CACHE)
 }
 
-/// A path in a source that a command line runs and that trust leaves out. A path counts as run if it is the
-/// program of a simple command, or the first operand of a program that may run it.
+/// A path in a source that a command line runs and that trust leaves out.
 pub(crate) fn find_run_file(source: &Path, line: &str) -> Option<PathBuf> {
     let folder = format!("{}/", source.file_name()?.to_str()?);
+    run_words(line).into_iter().find_map(|word| {
+        let (_, inside) = word.rsplit_once(&folder)?;
+        Some(plain_path(inside)).filter(|at| !may_be_pinned(source, at))
+    })
+}
+
+/// The words of a command line that are run, without quotes: the program of each simple command, and the first
+/// operand of a program that may run it.
+pub(crate) fn run_words(line: &str) -> Vec<String> {
     // `"$DIR"/file` is one word; the text in other quotes may be a command of its own.
     let line = line.replace(['"', '{', '}'], "").replace(['\'', '`', '(', ')', '\n'], " ; ");
-    let mut is_run = true;
+    let (mut found, mut is_run) = (vec![], true);
     for word in line.split_inclusive([';', '|', '&']).flat_map(str::split_whitespace) {
         let (word, ends_command) = match word.strip_suffix([';', '|', '&']) {
             Some(word) => (word, true),
             None => (word, false),
         };
-        let inside = word.rsplit_once(&folder).map(|(_, inside)| plain_path(inside));
-        let left_out = inside.filter(|at| !may_be_pinned(source, at));
         // `LOG=file` runs nothing, `--require=file` may.
         let is_data = word.contains('>') || !word.starts_with('-') && word.contains('=');
-        if let Some(at) = left_out.filter(|_| is_run && !is_data) {
-            return Some(at);
+        if is_run && !is_data {
+            found.push(word.to_owned());
         }
         let is_operand = !word.is_empty() && !word.starts_with('-') && !word.contains('=');
         let program = word.rsplit('/').next().unwrap_or_default();
@@ -131,7 +137,7 @@ pub(crate) fn find_run_file(source: &Path, line: &str) -> Option<PathBuf> {
             || !is_operand && is_run
             || is_operand && (STARTERS.contains(&program) || program.starts_with("python"));
     }
-    None
+    found
 }
 
 /// Programs and words of a shell after which a file is run.
