@@ -90,23 +90,27 @@ pub trait HookHost: Send + Sync + 'static {
     fn serve(&self, job: ProcessSpec) -> Result<Box<dyn ResidentProcess>, String>;
 
     /// Sends a request to a webhook and returns the response. A host without network keeps the default, which
-    /// fails. An error says why there is no response.
+    /// fails. A server that cannot be reached is the hook's own failure; an address that the host refuses, or
+    /// a lack of open files, is one of the host.
     fn post(
         &self,
         request: WebhookRequest,
-    ) -> Pin<Box<dyn Future<Output = Result<WebhookResponse, String>> + Send>> {
+    ) -> Pin<Box<dyn Future<Output = Result<WebhookResponse, HookFailure>> + Send>> {
         let _ = request;
-        Box::pin(std::future::ready(Err("this host sends no webhook requests".into())))
+        let why = "this host sends no webhook requests".into();
+        Box::pin(std::future::ready(Err(HookFailure::Host(why))))
     }
 }
 
 /// The kind of hook that needs a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlaceKind {
-    /// The run waits for its answer.
+    /// A program or a webhook. The run waits for its answer.
     Awaited,
-    /// The run goes on meanwhile.
+    /// A program or a webhook. The run goes on meanwhile.
     Detached,
+    /// A question to a model. Its request may run hooks that need a place of another kind.
+    Prompt,
 }
 
 /// A place among the programs of hooks that run at once. Dropping it gives it back.
@@ -238,7 +242,8 @@ pub struct ProcessOutput {
     pub stderr: Vec<u8>,
     /// Remarks for a person about the execution, one sentence each.
     pub remarks: Vec<String>,
-    /// After a failure: the accesses that the sandbox probably blocked, with a way to allow them.
+    /// The accesses that the sandbox probably blocked and that the answer may depend on, with a way to allow
+    /// them. With one, whatever the program answers is a failure of the host.
     pub blocked_accesses: Vec<String>,
 }
 
@@ -336,6 +341,11 @@ impl CommandHook {
         }
     }
 
+    /// The kind of place that the hook's program needs.
+    pub(crate) fn place_kind(&self) -> PlaceKind {
+        if self.spec.detached { PlaceKind::Detached } else { PlaceKind::Awaited }
+    }
+
     /// The time limit of the hook.
     pub(crate) fn limit(&self) -> Duration {
         self.spec.limit.unwrap_or(self.point.row().limit)
@@ -426,9 +436,8 @@ pub(crate) fn without_python_caches() -> [(String, OsString); 2] {
 }
 
 /// Waits for a place among the programs that run at once. The hook's clock stands still meanwhile.
-pub(crate) async fn take_place(hook_host: &dyn HookHost, hook: &CommandHook, cx: &Cx) -> HookPlace {
+pub(crate) async fn take_place(hook_host: &dyn HookHost, kind: PlaceKind, cx: &Cx) -> HookPlace {
     let _paused = host::pause_clock(cx);
-    let kind = if hook.spec.detached { PlaceKind::Detached } else { PlaceKind::Awaited };
     hook_host.take_place(kind).await
 }
 
@@ -452,7 +461,7 @@ impl ExternalHook for OneShotHook {
         let job = hook.process_spec(base, &request, hook.dialect.stdin(&request.payload));
         let stderr = job.stderr.clone();
         Box::pin(async move {
-            let _place = take_place(&*host, &hook, &request.cx).await;
+            let _place = take_place(&*host, hook.place_kind(), &request.cx).await;
             let answer = async {
                 check_files(files).await?;
                 let stderr_guard = StderrGuard { cx: &request.cx, read_stderr: || stderr.text() };
@@ -462,9 +471,7 @@ impl ExternalHook for OneShotHook {
                 let notify =
                     |message: &str| request.cx.notify(&format!("hook `{}`: {message}", hook.name));
                 output.remarks.iter().for_each(|remark| notify(remark));
-                let answer = hook.dialect.answer(request.point, &hook.name, &output)?;
-                output.blocked_accesses.iter().for_each(|access| notify(access));
-                Ok(answer)
+                hook.dialect.answer(request.point, &hook.name, &output)
             };
             hook.wait_for_answer(&request, answer).await
         })

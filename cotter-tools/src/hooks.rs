@@ -64,6 +64,7 @@ pub struct HookRunner {
     running: Arc<AtomicUsize>,
     places: Places,
     detached_places: Places,
+    prompt_places: Places,
     state_folders: Arc<StateFolders>,
     /// Folders and log files that confined hooks may write besides.
     roots: Arc<[PathBuf]>,
@@ -109,6 +110,7 @@ impl HookRunner {
             running,
             places,
             detached_places: Places::within_limits(),
+            prompt_places: Places::within_limits(),
             state_folders: Arc::default(),
             roots: Arc::default(),
             webhooks: None,
@@ -253,7 +255,7 @@ impl HookHost for HookRunner {
             let workspace = job.workspace.clone().with_cwd(&job.cwd);
             let is_confined = job.confined;
             let (runner, job) = hooks.job(&job, stdin, HookLifetime::Event)?;
-            let (confinement, environment) = (job.confinement.clone(), job.environment.clone());
+            let sandbox = HookSandbox::of(&job, workspace);
             let count = RunningCount::new(&hooks.running);
             // A confined hook does not block us: the spawner starts it.
             let running = match count.others == 0 || job.confinement.is_some() {
@@ -261,12 +263,11 @@ impl HookHost for HookRunner {
                 false => start_on_thread(runner.clone(), job).await,
             };
             let mut output = collect(running.map_err(|cause| cause.to_string())?, &remarks).await?;
-            if output.exit != command_hook::ProcessExit::Code(0) {
-                add_causes(&mut output, confinement.as_ref(), &workspace, &environment);
-                if String::from_utf8_lossy(&output.stderr).contains(BROKEN_PYTHON) {
-                    // Without it, each later start would fail too.
-                    let _ = hooks.runner.clear_compiled(is_confined);
-                }
+            sandbox.add_causes(&mut output);
+            let is_failure = output.exit != command_hook::ProcessExit::Code(0);
+            if is_failure && String::from_utf8_lossy(&output.stderr).contains(BROKEN_PYTHON) {
+                // Without it, each later start would fail too.
+                let _ = hooks.runner.clear_compiled(is_confined);
             }
             Ok(output)
         })
@@ -276,6 +277,7 @@ impl HookHost for HookRunner {
         let places = match kind {
             PlaceKind::Awaited => self.places.clone(),
             PlaceKind::Detached => self.detached_places.clone(),
+            PlaceKind::Prompt => self.prompt_places.clone(),
         };
         Box::pin(async move { HookPlace::new(places.take().await) })
     }
@@ -283,13 +285,16 @@ impl HookHost for HookRunner {
     fn post(
         &self,
         request: WebhookRequest,
-    ) -> Pin<Box<dyn Future<Output = Result<WebhookResponse, String>> + Send>> {
+    ) -> Pin<Box<dyn Future<Output = Result<WebhookResponse, HookFailure>> + Send>> {
         let hooks = self.clone();
+        let host_failure = |why: String| HookFailure::Host(why);
         Box::pin(async move {
             let headers = hooks.headers(&request)?;
-            let (client, redactor) = hooks.webhooks.ok_or("webhooks are not available here")?;
+            let webhooks = hooks.webhooks.ok_or("webhooks are not available here".to_owned());
+            let (client, redactor) = webhooks.map_err(host_failure)?;
             let original = String::from_utf8_lossy(&request.body).into_owned();
-            let mut body = serde_json::from_str(&original).map_err(|cause| cause.to_string())?;
+            let body = serde_json::from_str(&original).map_err(|cause| cause.to_string());
+            let mut body = body.map_err(host_failure)?;
             redactor.redact_json(&mut body);
             let body = body.to_string();
             let is_redacted = body != original;
@@ -329,20 +334,48 @@ fn fill_variables<'v>(text: &str, value: impl Fn(&str) -> &'v str) -> String {
     out + rest
 }
 
-/// Adds the probable causes of a failure: a program that is not executable, and what the sandbox refused.
-fn add_causes(
-    output: &mut ProcessOutput,
-    confinement: Option<&Confinement>,
-    workspace: &Workspace,
-    environment: &[(OsString, OsString)],
-) {
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    output.remarks.extend(describe_not_executable(output.exit, &stderr, workspace));
-    let Some(confinement) = confinement else { return };
-    output.blocked_accesses = confinement.refusals_of_hook(output.exit, &stderr, workspace);
-    if output.blocked_accesses.is_empty() {
-        let hidden = find_hidden_program(output.exit, &stderr, environment);
-        output.blocked_accesses.extend(hidden);
+/// What a hook's program was started with: it explains a failure.
+struct HookSandbox {
+    confinement: Option<Confinement>,
+    workspace: Workspace,
+    environment: Variables,
+}
+
+impl HookSandbox {
+    fn of(job: &Job, workspace: Workspace) -> Self {
+        let (confinement, environment) = (job.confinement.clone(), job.environment.clone());
+        HookSandbox { confinement, workspace, environment }
+    }
+
+    /// Adds the probable causes of a failure: a program that is not executable, and what the sandbox refused.
+    /// A program that succeeds may have been refused something too, and have taken it for missing.
+    fn add_causes(&self, output: &mut ProcessOutput) {
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        output.remarks.extend(describe_not_executable(output.exit, &stderr, &self.workspace));
+        let Some(confinement) = &self.confinement else { return };
+        let refusals = confinement.refusals_of_hook(output.exit, &stderr, &self.workspace);
+        let hidden = find_hidden_program(output.exit, &stderr, &self.environment);
+        output.remarks.extend(refusals.told);
+        output.blocked_accesses = refusals.decisive;
+        if output.blocked_accesses.is_empty() {
+            output.blocked_accesses.extend(hidden);
+        }
+    }
+
+    /// The output of a resident program that ended.
+    fn output_at_end(&self, exit: command_hook::ProcessExit, stderr: Vec<u8>) -> ProcessOutput {
+        let (stdout, remarks, blocked_accesses) = (vec![], vec![], vec![]);
+        let mut output = ProcessOutput { exit, stdout, stderr, remarks, blocked_accesses };
+        self.add_causes(&mut output);
+        output
+    }
+}
+
+/// The way a hook's program ended.
+fn hook_exit(exit: Exit) -> command_hook::ProcessExit {
+    match exit {
+        Exit::Code(code) => command_hook::ProcessExit::Code(code),
+        Exit::Signal(signal) => command_hook::ProcessExit::Signal(signal),
     }
 }
 
@@ -471,10 +504,7 @@ async fn collect(
         buffer.extend_from_slice(&chunk.bytes[..left]);
     }
     let end = running.wait_for_end().await.map_err(|cause| cause.to_string())?;
-    let exit = match end.exit {
-        Exit::Code(code) => command_hook::ProcessExit::Code(code),
-        Exit::Signal(signal) => command_hook::ProcessExit::Signal(signal),
-    };
+    let exit = hook_exit(end.exit);
     Ok(ProcessOutput { exit, stdout, stderr, remarks: end.remarks, blocked_accesses: vec![] })
 }
 
@@ -487,6 +517,7 @@ struct ResidentHook {
 
 struct ResidentExchange {
     running: RunningProcess,
+    sandbox: HookSandbox,
     input: Sender,
     /// Output that is not a complete line yet.
     line_buffer: Vec<u8>,
@@ -519,16 +550,19 @@ impl ResidentExchange {
     async fn begin(hooks: &HookRunner, job: &command_hook::ProcessSpec) -> Result<Self, String> {
         let to_message = |cause: std::io::Error| cause.to_string();
         let (child_end, our_end) = std::io::pipe().map_err(to_message)?;
+        let workspace = job.workspace.clone().with_cwd(&job.cwd);
         let (runner, job) = hooks.job(job, child_end.into(), HookLifetime::Stays)?;
+        let sandbox = HookSandbox::of(&job, workspace);
         let running = runner.start(job).await.map_err(|cause| cause.to_string())?;
         let input = Sender::from_owned_fd(our_end.into()).map_err(to_message)?;
-        Ok(ResidentExchange { running, input, line_buffer: vec![], stderr_bytes: vec![] })
+        let (line_buffer, stderr_bytes) = (vec![], vec![]);
+        Ok(ResidentExchange { running, sandbox, input, line_buffer, stderr_bytes })
     }
 
     /// Sends a line and returns the answer. Writes and reads at the same time: a hook may answer
     /// before it has read all of a long line.
     async fn exchange(&mut self, line: &[u8]) -> Result<Vec<u8>, HookFailure> {
-        let ResidentExchange { running, input, line_buffer, stderr_bytes } = self;
+        let ResidentExchange { running, sandbox, input, line_buffer, stderr_bytes } = self;
         if !line_buffer.is_empty() {
             return Err("it wrote output without a request".to_owned().into());
         }
@@ -537,34 +571,35 @@ impl ResidentExchange {
             input.write_all(b"\n").await
         };
         let (sent, answer) = tokio::join!(send, answer(running, line_buffer, stderr_bytes));
-        let answer = answer?;
+        let Some(answer) = answer? else {
+            let end = running.take_end().map_err(|cause| HookFailure::Host(cause.to_string()))?;
+            return Err(sandbox
+                .output_at_end(hook_exit(end.exit), stderr_bytes.clone())
+                .end_failure());
+        };
         sent.map_err(|cause| format!("it does not read its input: {cause}"))?;
         Ok(answer)
     }
 }
 
+/// The next line of output. `None` if the program has ended.
 async fn answer(
     running: &mut RunningProcess,
     line_buffer: &mut Vec<u8>,
     stderr_bytes: &mut Vec<u8>,
-) -> Result<Vec<u8>, HookFailure> {
+) -> Result<Option<Vec<u8>>, HookFailure> {
     loop {
         if let Some(end) = line_buffer.iter().position(|byte| *byte == b'\n') {
             let mut line = line_buffer.split_off(end + 1);
             std::mem::swap(line_buffer, &mut line);
             line.pop();
-            return Ok(line);
+            return Ok(Some(line));
         }
         if line_buffer.len() > MAX_OUTPUT {
             let why = format!("it wrote more than {MAX_OUTPUT} bytes");
             return Err(HookFailure::Host(why));
         }
-        let Some(chunk) = running.next().await else {
-            let stderr = String::from_utf8_lossy(stderr_bytes);
-            let stderr = stderr.trim();
-            let stderr = if stderr.is_empty() { "it wrote nothing to stderr" } else { stderr };
-            return Err(format!("it has ended: {}", cotter::text::show_line(stderr)).into());
-        };
+        let Some(chunk) = running.next().await else { return Ok(None) };
         match chunk.stream {
             Stream::Stdout => line_buffer.extend_from_slice(&chunk.bytes),
             Stream::Stderr => {

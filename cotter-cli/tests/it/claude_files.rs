@@ -1570,13 +1570,12 @@ fn b3_s34_http_hook_with_a_forbidden_address_is_reported_at_the_start() {
         expect![[r#"
             exit 0
             --- stdout
-            rehearsal: `write` {"path":"b.txt","content":"x"} gave 1 line:
-            created b.txt, 1 line
+            rehearsal: `write` {"path":"b.txt","content":"x"} was refused: Hook "PreToolUse-704af1" blocked the action: the address must be https, or on the operator's list. Adjust your approach; do not retry the exact same call.
 
             (rehearsal is an offline stand-in, not a model)
             --- stderr
             warning: [T]/project/.claude/settings.json: hook `PreToolUse-704af1` posts to http://127.0.0.1:9/h, which always fails: the address must be https, or on the operator's list; the operator allows hosts with `COTTER_HOOK_WEBHOOK_ALLOWLIST`
-            hook `PreToolUse-704af1` failed and passes: the address must be https, or on the operator's list
+            refused: write: the address must be https, or on the operator's list (PreToolUse-704af1, project)
         "#]],
     );
     expect![[r#"

@@ -1,6 +1,11 @@
 //! A thousand calls in one step with 256 open files: none gets past a gate that refuses, in any dialect.
 
-use std::process::Command;
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpListener,
+    process::Command,
+    thread,
+};
 
 use serde_json::json;
 
@@ -43,6 +48,45 @@ fn l8_thousand_calls_pass_no_claude_gate_when_files_run_out() {
     world.write("project/.claude/settings.json", hooks.to_string());
     trust(&world);
     check(&world);
+}
+
+/// A gate that is a web address: each question needs descriptors of ours.
+#[test]
+fn l8_thousand_calls_pass_no_http_gate_when_files_run_out() {
+    let host = refusing_server();
+    let world = world().with_env("COTTER_HOOK_WEBHOOK_ALLOWLIST", &host);
+    let hook = json!({"type": "http", "url": format!("http://{host}/")});
+    let hooks = json!({"hooks": {"PreToolUse": [{"hooks": [hook]}]}});
+    world.write("project/.claude/settings.json", hooks.to_string());
+    trust(&world);
+    check(&world);
+}
+
+/// A server on this machine that refuses each call. It ends with the test.
+fn refusing_server() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let host = listener.local_addr().unwrap().to_string();
+    thread::spawn(move || {
+        for stream in listener.incoming().take(CALLS) {
+            let mut stream = stream.unwrap();
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let mut length = 0;
+            for line in
+                reader.by_ref().lines().map(Result::unwrap).take_while(|line| !line.is_empty())
+            {
+                if let Some(rest) = line.to_lowercase().strip_prefix("content-length: ") {
+                    length = rest.parse().unwrap();
+                }
+            }
+            reader.take(length).read_to_end(&mut vec![]).unwrap();
+            let body = r#"{"decision": "block", "reason": "never today"}"#;
+            let length = body.len();
+            let head =
+                format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
+            stream.write_all((head + body).as_bytes()).unwrap();
+        }
+    });
+    host
 }
 
 #[test]

@@ -18,8 +18,8 @@ use crate::claude::{
     prompt_handler, tool_mapping,
 };
 use crate::command_hook::{
-    EXTRA_TIME, HookLocation, HookPlace, ProcessExit, ProcessOutput, ProcessSpec, StderrBuffer,
-    WebhookRequest, WebhookResponse,
+    EXTRA_TIME, HookLocation, HookPlace, PlaceKind, ProcessExit, ProcessOutput, ProcessSpec,
+    StderrBuffer, WebhookRequest, WebhookResponse,
     entry::CommandHook,
     failure::{HookFailure, time_limit_error},
     take_place, without_python_caches,
@@ -169,8 +169,13 @@ impl ClaudeHook {
             });
         }
         let _place = match self.entry.handler {
-            ClaudeHandler::Command => take_place(&*self.base.host, &self.hook, &request.cx).await,
-            _ => HookPlace::default(),
+            ClaudeHandler::Command | ClaudeHandler::Http(_) => {
+                take_place(&*self.base.host, self.hook.place_kind(), &request.cx).await
+            }
+            ClaudeHandler::Prompt(_) => {
+                take_place(&*self.base.host, PlaceKind::Prompt, &request.cx).await
+            }
+            ClaudeHandler::Nothing(_) => HookPlace::default(),
         };
         let (limit, stderr) = (self.hook.limit(), StderrBuffer::default());
         let result = tokio::time::timeout(limit, self.run_handler(request, input, &stderr)).await;
@@ -197,7 +202,7 @@ impl ClaudeHook {
         match &self.entry.handler {
             ClaudeHandler::Nothing(why) => Err(why.clone().into()),
             ClaudeHandler::Prompt(prompt) => {
-                Ok(prompt_handler::ask(prompt, event, input, &request.cx).await?)
+                prompt_handler::ask(prompt, event, input, &request.cx).await
             }
             ClaudeHandler::Http(http) => {
                 let body = Value::Object(input.fields.clone()).to_string().into_bytes();
@@ -216,9 +221,7 @@ impl ClaudeHook {
                 let notify =
                     |message: &str| request.cx.notify(&format!("hook `{name}`: {message}"));
                 process.remarks.iter().for_each(|remark| notify(remark));
-                let output = interpret_output(event, name, &process)?;
-                process.blocked_accesses.iter().for_each(|access| notify(access));
-                Ok(output)
+                interpret_output(event, name, &process)
             }
         }
     }

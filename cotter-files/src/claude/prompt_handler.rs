@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::claude::{events::ClaudeEvent, input::ClaudeInput, output::HookOutput};
-use crate::command_hook::stdout::read_object;
+use crate::command_hook::{failure::HookFailure, stdout::read_object};
 use cotter::{
     Cx,
     agent::controls::Completion,
@@ -32,13 +32,15 @@ pub(crate) async fn ask(
     event: ClaudeEvent,
     input: &ClaudeInput,
     cx: &Cx,
-) -> Result<HookOutput, String> {
+) -> Result<HookOutput, HookFailure> {
     let input = Value::Object(input.fields.clone()).to_string();
     let question = Completion::new(fill_prompt(&prompt.text, &input));
     let question = question.with_system(SYSTEM).with_max_tokens(MAX_TOKENS);
     let completed = cx.controls().complete(question).await;
-    let completed = completed.map_err(|why| format!("no model answered: {}", why.message))?;
-    read_model_answer(prompt, event, &completed.text)
+    // The model is the host's: that it cannot be asked is no answer of the hook.
+    let completed = completed
+        .map_err(|why| HookFailure::Host(format!("no model answered: {}", why.message)))?;
+    Ok(read_model_answer(prompt, event, &completed.text)?)
 }
 
 /// The prompt with the event in place of `$ARGUMENTS`, or else after the text. A backslash escapes a `$`.

@@ -55,16 +55,28 @@ const EXHAUSTED: [&str; 15] = [
     "marshal data",
 ];
 
+impl HookFailure {
+    /// The failure of a request to a server: the host's if memory or files ran out here, else the hook's.
+    pub fn of_request(why: String) -> Self {
+        if says_exhausted(&why) { HookFailure::Host(why) } else { HookFailure::Hook(why) }
+    }
+}
+
+fn says_exhausted(text: &str) -> bool {
+    let lower = text.to_lowercase();
+    EXHAUSTED.iter().any(|phrase| lower.contains(phrase))
+}
+
 impl ProcessOutput {
-    /// The exit code of a program that could answer. An error if it was ended by a signal, or if it failed
-    /// and the sandbox had refused it something: what it then says is not its answer.
+    /// The exit code of a program that could answer. An error if it was ended by a signal, or if the sandbox
+    /// had refused it something that the answer may depend on: what it then says is not its answer.
     pub(crate) fn exit_code(&self) -> Result<i32, HookFailure> {
         match self.exit {
             ProcessExit::Signal(signal) if HOST_SIGNALS.contains(&signal) => {
                 Err(HookFailure::Host(describe_signal(signal)))
             }
             ProcessExit::Signal(signal) => Err(format!("it was ended by signal {signal}").into()),
-            ProcessExit::Code(code) if code != 0 && !self.blocked_accesses.is_empty() => {
+            ProcessExit::Code(code) if !self.blocked_accesses.is_empty() => {
                 let why = exit_error(code, &self.stderr);
                 Err(HookFailure::Host(format!("{why}; {}", self.blocked_accesses.join("; "))))
             }
@@ -79,10 +91,20 @@ impl ProcessOutput {
         }
     }
 
+    /// The failure of a resident program that ended instead of answering.
+    pub fn end_failure(&self) -> HookFailure {
+        if let Err(HookFailure::Host(why)) = self.exit_code() {
+            return HookFailure::Host(format!("it has ended: {why}"));
+        }
+        match String::from_utf8_lossy(&self.stderr).trim() {
+            "" => "it has ended: it wrote nothing to stderr".to_owned().into(),
+            stderr => format!("it has ended: {}", text::show_line(stderr)).into(),
+        }
+    }
+
     /// True if standard error says that memory, disk, processes or files ran out.
     fn ran_out(&self) -> bool {
-        let stderr = String::from_utf8_lossy(&self.stderr).to_lowercase();
-        EXHAUSTED.iter().any(|phrase| stderr.contains(phrase))
+        says_exhausted(&String::from_utf8_lossy(&self.stderr))
     }
 
     /// An error if a part of standard output is missing.

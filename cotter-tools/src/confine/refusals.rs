@@ -64,6 +64,28 @@ enum Asker {
     Hook,
 }
 
+/// Phrases of programs for a write that was refused.
+const WRITES: [&str; 6] =
+    ["cannot create", "can't create", "cannot touch", "tee: ", "mkdir", "mktemp"];
+
+/// Phrases of programs that miss a module, which may be in a folder that the sandbox closes.
+const NO_MODULE: [&str; 5] = [
+    "no module named",
+    "cannot find module",
+    "cannot find package",
+    "cannot load such file",
+    "in @inc",
+];
+
+/// What the sandbox refused a hook.
+#[derive(Default)]
+pub(crate) struct HookRefusals {
+    /// Its answer may depend on these.
+    pub(crate) decisive: Vec<String>,
+    /// A person is told of these: the hook succeeded without.
+    pub(crate) told: Vec<String>,
+}
+
 /// The most remarks about one command.
 const MAX_REMARKS: usize = 3;
 
@@ -110,28 +132,58 @@ impl Confinement {
         remarks
     }
 
-    /// Remarks about the refusals of a failed hook.
+    /// What a hook was refused, by its output.
     pub(crate) fn refusals_of_hook(
         &self,
         exit: ProcessExit,
         output: &str,
         workspace: &Workspace,
-    ) -> Vec<String> {
-        let is_refusal = |line: &&str| {
+    ) -> HookRefusals {
+        let says = |line: &str, words: &[&str]| {
             let lower = line.to_lowercase();
-            REFUSED.iter().any(|word| lower.contains(word))
+            words.iter().any(|word| lower.contains(word))
         };
-        let lines: Vec<_> = output.lines().filter(is_refusal).collect();
         // That is the hook's own failure: no root opens the file.
         if describe_not_executable(exit, output, workspace).is_some() {
-            return vec![];
+            return HookRefusals::default();
         }
-        let remarks = self.refusals_of(Asker::Hook, output, workspace);
-        let has_unnamed_path = lines.iter().any(|line| paths_in(line, workspace).is_empty());
-        match remarks.is_empty() && has_unnamed_path {
-            true => vec![CONFINED.to_owned()],
-            false => remarks,
+        if exit == ProcessExit::Code(0) {
+            let is_read = |line: &&str| says(line, &REFUSED) && !says(line, &WRITES);
+            let reads: Vec<_> = output.lines().filter(is_read).collect();
+            let decisive = self.refused_reads(&reads.join("\n"), workspace);
+            let mut told = self.refusals_of(Asker::Hook, output, workspace);
+            told.retain(|remark| !decisive.contains(remark));
+            return HookRefusals { decisive, told };
         }
+        let mut decisive = self.refusals_of(Asker::Hook, output, workspace);
+        let mut refused = output.lines().filter(|line| says(line, &REFUSED));
+        let has_unnamed_path = refused.any(|line| paths_in(line, workspace).is_empty());
+        if decisive.is_empty() && (has_unnamed_path || says(output, &NO_MODULE)) {
+            decisive.push(CONFINED.to_owned());
+        }
+        HookRefusals { decisive, told: vec![] }
+    }
+
+    /// Remarks about existing files that a hook could not read, whatever it made of that.
+    fn refused_reads(&self, output: &str, workspace: &Workspace) -> Vec<String> {
+        let is_read = |line: &&str| {
+            let paths = paths_in(line, workspace);
+            let refused =
+                |path: &&PathBuf| self.why_refused(Asker::Hook, path, workspace).is_some();
+            paths.iter().find(refused).is_some_and(|path| {
+                let is_log = hook_root::suggestion(path, workspace.home()).is_some();
+                path.exists() && !is_log && !self.is_readable(path)
+            })
+        };
+        let lines: Vec<_> = output.lines().filter(is_read).collect();
+        self.refusals_of(Asker::Hook, &lines.join("\n"), workspace)
+    }
+
+    /// True if the path is below a folder that is open for reading.
+    fn is_readable(&self, path: &Path) -> bool {
+        let below = |roots: &[PathBuf]| roots.iter().any(|root| path.starts_with(root));
+        let is_covered = self.covered.iter().any(|covered| path.starts_with(covered));
+        !is_covered && (below(&self.reads) || below(&self.writes) || below(super::system()))
     }
 
     /// The reason why we refused a path; `None` if we did not.
@@ -185,9 +237,7 @@ impl Confinement {
     /// The reason for a path outside the project.
     fn why_outside(&self, asker: Asker, path: &Path, workspace: &Workspace) -> Option<String> {
         let shown = paths::format_path(path, workspace);
-        let below = |roots: &[PathBuf]| roots.iter().any(|root| path.starts_with(root));
-        let is_readable = below(&self.reads) || below(crate::confine::system());
-        let access = match (is_readable, is_program(path)) {
+        let access = match (self.is_readable(path), is_program(path)) {
             (true, _) => "writing to",
             (false, true) => "starting",
             (false, false) => "access to",

@@ -13,7 +13,10 @@ use std::{
 };
 
 use cotter::{permission::Zone, text};
-use cotter_files::profile::{PostFuture, WebhookPoster};
+use cotter_files::{
+    command_hook::failure::HookFailure,
+    profile::{PostFuture, WebhookPoster},
+};
 use reqwest::{
     Client, Response,
     header::{CONTENT_TYPE, HeaderMap},
@@ -70,12 +73,11 @@ impl Webhooks {
     /// Checks an address for a hook, without resolving its name. Posting to a refused address
     /// always fails. The error says why.
     pub fn may_ask(&self, url: &str) -> Result<(), String> {
-        self.check_address(url, PlainHttp::Listed).map(|_| ())
+        self.check_address(&Address::parse(url)?, PlainHttp::Listed).map(drop)
     }
 
-    /// The checked address, and the widest zone it may resolve to.
-    fn check_address(&self, url: &str, plain: PlainHttp) -> Result<(Address, Zone), String> {
-        let address = Address::parse(url)?;
+    /// The widest zone that an address may resolve to. An error says why it is refused.
+    fn check_address(&self, address: &Address, plain: PlainHttp) -> Result<Zone, String> {
         let is_open = plain == PlainHttp::Listed && self.listed.is_some();
         match address.url.scheme() {
             "https" => {}
@@ -87,20 +89,22 @@ impl Webhooks {
         }
         let Some(listed) = &self.listed else {
             return match address.zone() {
-                Zone::Network => Ok((address, Zone::Network)),
+                Zone::Network => Ok(Zone::Network),
                 _ => Err("it is on this machine or its network".into()),
             };
         };
         let (host, port) = (address.name(), address.url.port_or_known_default().unwrap_or(443));
         match listed.iter().any(|entry| *entry == host || *entry == format!("{host}:{port}")) {
-            true => Ok((address, Zone::Machine)),
+            true => Ok(Zone::Machine),
             false => Err("it is not on the operator's list".into()),
         }
     }
 
     async fn send(self, url: String, body: Arc<[u8]>) -> Result<(), String> {
-        let (address, response) =
-            self.send_request(&url, HeaderMap::new(), body, PlainHttp::Never).await?;
+        let (address, response) = self
+            .send_request(&url, HeaderMap::new(), body, PlainHttp::Never)
+            .await
+            .map_err(|why| why.to_string())?;
         match response.status() {
             status if status.is_success() => Ok(()),
             status => Err(format!("{} answered {status}", address.host())),
@@ -115,12 +119,11 @@ impl Webhooks {
         headers: HeaderMap,
         body: Arc<[u8]>,
         max_bytes: usize,
-    ) -> Result<(u16, Vec<u8>), String> {
+    ) -> Result<(u16, Vec<u8>), HookFailure> {
         let (_, mut response) = self.send_request(&url, headers, body, PlainHttp::Listed).await?;
         let mut received = vec![];
         while received.len() <= max_bytes
-            && let Some(chunk) =
-                response.chunk().await.map_err(|cause| describe_error(&cause.without_url()))?
+            && let Some(chunk) = response.chunk().await.map_err(request_failure)?
         {
             received.extend_from_slice(&chunk);
         }
@@ -134,11 +137,14 @@ impl Webhooks {
         headers: HeaderMap,
         body: Arc<[u8]>,
         plain: PlainHttp,
-    ) -> Result<(Address, Response), String> {
-        let (address, zone) = self.check_address(url, plain)?;
-        let addresses = (self.resolver.0)(address.clone()).await?;
-        address.check_resolved(&addresses, zone)?;
-        let tls = self.roots.get_or_init(|| tls(true)).clone()?;
+    ) -> Result<(Address, Response), HookFailure> {
+        let address = Address::parse(url)?;
+        // What our own rules refuse, or this machine cannot do, is no answer of the hook.
+        let zone = self.check_address(&address, plain).map_err(HookFailure::Host)?;
+        let addresses =
+            (self.resolver.0)(address.clone()).await.map_err(HookFailure::of_request)?;
+        address.check_resolved(&addresses, zone).map_err(HookFailure::Host)?;
+        let tls = self.roots.get_or_init(|| tls(true)).clone().map_err(HookFailure::Host)?;
         let client = Client::builder()
             .user_agent(concat!("cotter/", env!("CARGO_PKG_VERSION")))
             .redirect(Policy::none())
@@ -147,16 +153,21 @@ impl Webhooks {
             .dns_resolver(Arc::new(PinnedResolver(addresses)))
             .tls_backend_preconfigured(tls)
             .build()
-            .map_err(|cause| describe_error(&cause))?;
+            .map_err(|cause| HookFailure::Host(describe_error(&cause)))?;
         let sent = client
             .post(address.url.clone())
             .headers(headers)
             .header(CONTENT_TYPE, "application/json")
             .body(body.to_vec())
             .send();
-        let answer = sent.await.map_err(|cause| describe_error(&cause.without_url()))?;
+        let answer = sent.await.map_err(request_failure)?;
         Ok((address, answer))
     }
+}
+
+/// The failure of a request that was sent, without its address.
+fn request_failure(cause: reqwest::Error) -> HookFailure {
+    HookFailure::of_request(describe_error(&cause.without_url()))
 }
 
 impl fmt::Debug for Webhooks {
@@ -167,7 +178,7 @@ impl fmt::Debug for Webhooks {
 
 impl WebhookPoster for Webhooks {
     fn admits(&self, url: &str) -> Result<(), String> {
-        self.check_address(url, PlainHttp::Never).map(drop)
+        self.check_address(&Address::parse(url)?, PlainHttp::Never).map(drop)
     }
 
     fn post(&self, url: &str, body: Arc<[u8]>) -> PostFuture {
@@ -257,7 +268,7 @@ mod tests {
             let url = url.replace("http:", "https:");
             let why = "rebound.example resolves to 127.0.0.2, which is on this machine or its network; \
                        the call was not approved for that";
-            assert_eq!(ask(&open, &url).await, Err(why.into()));
+            assert_eq!(ask(&open, &url).await, Err(HookFailure::Host(why.into())));
             assert_eq!(open.post(&url, Arc::from(*b"{}")).await, Err(why.into()));
             assert_eq!(calls.load(Ordering::Relaxed), 2, "once for each request");
         }

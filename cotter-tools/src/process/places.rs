@@ -8,8 +8,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The open files that everything but programs needs.
 const OTHER_FILES: u64 = 64;
-/// The open files of one hook, one detached hook and one command while they start.
-const FILES_EACH: u64 = 24;
+/// The open files of one hook, one detached hook, one question to a model and one command while they start.
+const FILES_EACH: u64 = 27;
 /// The processes of one program with all it starts, roughly.
 const PROCESSES_EACH: u64 = 8;
 /// The most places, whatever the limits are.

@@ -162,6 +162,11 @@ impl RunningProcess {
     /// Waits until it has ended with all its processes. Its output is dropped.
     pub async fn wait_for_end(mut self) -> Result<ProcessEnd, StartError> {
         while self.next().await.is_some() {}
+        self.take_end()
+    }
+
+    /// Its end, once `next` has returned nothing.
+    pub(crate) fn take_end(&mut self) -> Result<ProcessEnd, StartError> {
         self.result.take().unwrap_or_else(|| Err(StartError("its end is unknown".into())))
     }
 }

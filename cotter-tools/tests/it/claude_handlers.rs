@@ -59,8 +59,9 @@ const STRICTER: [(&str, &str); 8] = [
 /// Handlers that copy the transcript: sessions are closed to hooks.
 const TRANSCRIPT: [&str; 1] = ["compact-backup"];
 
-/// Hooks of a project that fail because they write outside the project. Gates block and name the path.
-const OUTSIDE: [&str; 2] = ["log-inline-jq", "log-failures"];
+/// Hooks of a project that fail where the sandbox may be the cause: they write outside the project, or miss a
+/// module. Gates block and say so.
+const SANDBOXED: [&str; 3] = ["log-inline-jq", "log-failures", "fail-missing-module"];
 
 /// The second report of a subagent, which its hook asks for.
 const SECOND_REPORT: &str = "here is the second report";
@@ -422,7 +423,7 @@ impl<'a> Run<'a> {
         }
         let has_name = |name: &str| self.handler["name"] == name;
         let is_stricter = STRICTER.iter().any(|(name, _)| has_name(name))
-            || confined && OUTSIDE.iter().any(|name| has_name(name));
+            || confined && SANDBOXED.iter().any(|name| has_name(name));
         let wanted = self.wanted(confined);
         // A guard that says something undefined has not said that the call is fine.
         let fits = wanted == "unspecified" || is_stricter && verdict == "block";

@@ -15,6 +15,7 @@ use std::{
 use cotter::{
     Agent, AgentConfig, EndReason, FnTool, Origin, Owner, Registry, Subagent, ToolError, ToolSpec,
     Workspace,
+    model::ModelErrorKind,
     permission::{
         Zone,
         facts::Facts,
@@ -808,6 +809,12 @@ async fn b3_prompt_hook_asks_a_model_for_the_verdict() {
         result c1.1: ran {"command":"ls"}
         told: hook `PreToolUse-*` failed and passes: the model's answer is not a JSON object: expected value at line 1 column 1
     "#]]).await;
+    // No model answers: that is no answer of the hook.
+    let failed = Step::error(ModelErrorKind::Auth);
+    let case = Case::new(asked("PreToolUse", json!({})), [bash("ls"), failed]);
+    machine.check(case, expect![[r#"
+        result c1.1 (denied): Hook "PreToolUse-*" blocked the action: no model answered: the script says so
+    "#]]).await;
     let case = Case::new(
         asked("Stop", json!({})),
         [Step::text("finished"), no(), Step::text("more"), yes()],
@@ -983,8 +990,7 @@ async fn s34_http_hook_refuses_unlisted_local_addresses_and_plain_http() {
             format!("http://{host}/hook"),
             OnFailure::Pass,
             expect![[r#"
-                result c1.1: ran {"command":"one"}
-                told: hook `PreToolUse-*` failed and passes: the address must be https, or on the operator's list
+                result c1.1 (denied): Hook "PreToolUse-*" blocked the action: the address must be https, or on the operator's list
             "#]],
         ),
         (
@@ -1049,6 +1055,36 @@ async fn l8_failure_of_the_host_blocks_in_the_claude_dialect() {
     "#]].assert_eq(&outside.tidy(&machine.run(said).await).replace("PROJECT", "OUTSIDE"));
     check("echo >> /etc/notes", expect![[r#"
         result c1.1 (denied): Hook "echo-15acbe" blocked the action: it exited with code 2: /bin/sh: 1: cannot create /etc/notes: Read-only file system; writing to /etc/notes was refused: it belongs to the system
+    "#]]).await;
+    // Whatever it makes of a refusal: it has not seen what it wanted to see.
+    machine.program("shrugs.sh", &script.replace("&& exit 2", "|| exit 0"));
+    let line = "$CLAUDE_PROJECT_DIR/.claude/hooks/shrugs.sh";
+    let said = Case::new(one("PreToolUse", "Bash", line), [bash("ls")]).of_project();
+    expect![[r#"
+        result c1.1 (denied): Hook "shrugs" blocked the action: it exited with code 0: cat: OUTSIDE/rules.txt: Permission denied; access to OUTSIDE/rules.txt was refused: it is outside the project; `"readRoots": ["OUTSIDE"]` in your settings lets it be read; a hook writes `logs`, `data`, `state`, `cache` and `tmp` in its own folder
+    "#]]
+        .assert_eq(&outside.tidy(&machine.run(said).await).replace("PROJECT", "OUTSIDE"));
+    // A write that it does without is told, and its answer counts.
+    check(
+        "{ echo > /etc/notes; } || true; echo '{}'",
+        expect![[r#"
+        result c1.1: ran {"command":"ls"}
+        told: hook `PreToolUse-*`: writing to /etc/notes was refused: it belongs to the system
+    "#]],
+    )
+    .await;
+    check("python3 -c 'import nowhere_to_be_found'", expect![[r#"
+        result c1.1 (denied): Hook "import-119524" blocked the action: it exited with code 1: Traceback (most recent call last):
+          File "<string>", line 1, in <module>
+        ModuleNotFoundError: No module named 'nowhere_to_be_found'; it runs confined: it reads the project and the `readRoots` of your settings, and writes the project, `logs`, `data`, `state`, `cache` and `tmp` in its own folder, and your `hookRoots`
+    "#]]).await;
+    let connects = "import socket; socket.create_connection((\"127.0.0.1\", 9))";
+    check(&format!("python3 -c '{connects}'"), expect![[r#"
+        result c1.1 (denied): Hook "import-a40206" blocked the action: it exited with code 1:     sock = socket(af, socktype, proto)
+                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^
+          File "/usr/lib/python3.11/socket.py", line 232, in __init__
+            _socket.socket.__init__(self, family, type, proto, fileno)
+        PermissionError: [Errno 1] Operation not permitted; the sandbox blocks the network for this command, including this machine's own sockets: only a call that is known to use the network gets it, once a rule or a person allows it (an unknown program never does); `"sandbox": "off"` in the person's settings opens it for all
     "#]]).await;
     check("nowhere-to-be-found --guard", expect![[r#"
         result c1.1: ran {"command":"ls"}

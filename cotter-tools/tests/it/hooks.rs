@@ -1009,6 +1009,43 @@ async fn s23_resident_hook_answers_many_events() {
     .await;
 }
 
+/// A resident hook whose failures pass: the sandbox, or an end from outside, is not its failure.
+#[tokio::test]
+async fn l8_end_of_a_resident_hook_is_its_own_failure_or_ours() {
+    let check = async |body: &str, expected: Expect| {
+        let machine = Machine::new();
+        machine.program("serves", &serves(body));
+        fs::write(machine.path("closed/rules"), "deny").unwrap();
+        let entry = json!({
+            "name": "hook", "command": "./serves", "serve": true, "onFailure": "pass",
+        });
+        let (agent, session) = machine.agent(&project(), &entry, &[json!({})]).await;
+        session.prompt("go").await.unwrap();
+        expected.assert_eq(&machine.shown(&session));
+        drop((agent, session));
+    };
+    check(
+        "exit 3",
+        expect![[r#"
+        result c1.1: worked
+    "#]],
+    )
+    .await;
+    check("kill -9 $$", expect![[r#"
+        result c1.1 (denied): it has ended: it was ended by signal 9: it crashed, or a limit of memory, time or processes ended it
+    "#]]).await;
+    check("cat ../closed/rules || exit 1", expect![[r#"
+        result c1.1 (denied): it has ended: it exited with code 1: cat: ../closed/rules: Permission denied; OUTSIDE/closed/rules is closed to commands
+    "#]]).await;
+    check(
+        "echo \"out of memory\" >&2; exit 1",
+        expect![[r#"
+        result c1.1 (denied): it has ended: it exited with code 1: out of memory
+    "#]],
+    )
+    .await;
+}
+
 #[tokio::test]
 async fn s23_invalid_answer_of_a_resident_hook_blocks_the_call_and_restarts_it() {
     let good = r#"echo "{\"id\":$id}""#;
@@ -1104,7 +1141,7 @@ async fn s23_invalid_answer_of_a_resident_hook_blocks_the_call_and_restarts_it()
     check(
         "kill -9 $$",
         expect![[r#"
-            result c1.1 (denied): it has ended: it wrote nothing to stderr
+            result c1.1 (denied): it has ended: it was ended by signal 9: it crashed, or a limit of memory, time or processes ended it
             result c2.1: worked
             result c3.1: worked
             started 2 times
