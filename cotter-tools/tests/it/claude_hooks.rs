@@ -1092,6 +1092,31 @@ async fn l8_failure_of_the_host_blocks_in_the_claude_dialect() {
     "#]]).await;
 }
 
+/// A program outside the system that no word of the command names is hidden: it cannot start, whoever asks.
+#[tokio::test]
+async fn l8_program_that_the_sandbox_hides_blocks_in_the_claude_dialect() {
+    let outside = Scratch::new();
+    let checker = outside.path().join("checker");
+    fs::write(&checker, "#!/bin/sh\nexit 2\n").unwrap();
+    fs::set_permissions(&checker, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut machine = Machine::new();
+    let path = format!("{}:/usr/bin:/bin", outside.path().display());
+    machine.variables = vec![("PATH".into(), path.into())];
+    let mut shown = String::new();
+    for line in
+        ["X=check; ${X}er", "X=check; exec \"${PATH%%:*}/${X}er\"", "X=check; ${X}er || exit 1"]
+    {
+        let case = Case::new(one("PreToolUse", "Bash", line), [bash("ls")]).of_project();
+        let said = machine.run(case).await;
+        shown += &outside.tidy(&said).replace("PROJECT", "OUTSIDE");
+    }
+    expect![[r#"
+        result c1.1 (denied): Hook "PreToolUse-*" blocked the action: it exited with code 126: /bin/sh: 1: checker: Permission denied; it runs confined: it reads the project and the `readRoots` of your settings, and writes the project, `logs`, `data`, `state`, `cache` and `tmp` in its own folder, and your `hookRoots`
+        result c1.1 (denied): Hook "PreToolUse-*" blocked the action: it exited with code 126: /bin/sh: 1: exec: OUTSIDE/checker: Permission denied; starting OUTSIDE/checker was refused: it is outside the project; `"readRoots": ["OUTSIDE"]` in your settings lets it be read; a hook writes `logs`, `data`, `state`, `cache` and `tmp` in its own folder
+        result c1.1 (denied): Hook "PreToolUse-*" blocked the action: it exited with code 1: /bin/sh: 1: checker: Permission denied; it runs confined: it reads the project and the `readRoots` of your settings, and writes the project, `logs`, `data`, `state`, `cache` and `tmp` in its own folder, and your `hookRoots`
+    "#]].assert_eq(&shown);
+}
+
 /// Without a temporary folder no confined program can start.
 #[tokio::test]
 async fn l8_missing_temp_folder_blocks_in_the_claude_dialect() {
