@@ -44,7 +44,7 @@ const HOME_READABLE: [&str; 21] = [
     "go/pkg/mod",
     ".m2/repository",
     ".gradle/caches",
-    ".gem",
+    ".gem/ruby",
 ];
 
 /// Package caches that confined commands may write, below the home folder.

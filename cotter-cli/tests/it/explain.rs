@@ -403,6 +403,30 @@ fn explain_batch_answers_each_line_and_continues_after_a_broken_one() {
     );
 }
 
+/// The gems of the home folder may be read, the key that publishes them may not.
+#[test]
+fn s13_credentials_beside_open_caches_are_outside_the_project() {
+    check_batch(
+        "{}",
+        &[
+            "bash cat ~/.gem/ruby/3.3.0/a.rb",
+            "bash cat ~/.gem/credentials",
+            "bash cat ~/.cargo/credentials.toml",
+            "bash cat .docker/config.json; curl https://example.com",
+        ],
+        expect![[r#"
+            bash cat ~/.gem/ruby/3.3.0/a.rb
+                pass by zone
+            bash cat ~/.gem/credentials
+                block by project-roots: [T]/home/.gem/credentials is outside the project
+            bash cat ~/.cargo/credentials.toml
+                block by project-roots: [T]/home/.cargo/credentials.toml is outside the project
+            bash cat .docker/config.json; curl https://example.com
+                ask by zone: zone `network` asks at level `standard`; it reads .docker/config.json, a secret, and may reach beyond this machine
+        "#]],
+    );
+}
+
 #[test]
 fn l13_rule_for_ls_does_not_cover_other_commands() {
     let settings = r#"{"permissions": {"level": "paranoid", "allow": ["bash(ls)", "bash(ls *)"]}}"#;

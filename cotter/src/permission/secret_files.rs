@@ -1,6 +1,6 @@
 //! Files with secret names.
 
-use std::path::Path;
+use std::{ffi::OsStr, path::Path};
 
 /// Names of secret files, in any folder.
 const FILES: [&str; 9] = [
@@ -15,6 +15,23 @@ const FILES: [&str; 9] = [
     ".boto",
 ];
 
+/// Ends of the paths of secret files whose name alone says little.
+const PATHS: [&str; 13] = [
+    ".gem/credentials",
+    ".local/share/gem/credentials",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".config/gh/hosts.yml",
+    ".config/git/credentials",
+    ".config/hub",
+    ".config/rclone/rclone.conf",
+    ".config/gcloud/application_default_credentials.json",
+    ".config/gcloud/credentials.db",
+    ".docker/config.json",
+    ".m2/settings.xml",
+    ".terraform.d/credentials.tfrc.json",
+];
+
 /// Folders in which every file is secret.
 const FOLDERS: [&str; 6] = [".ssh", ".aws", ".gnupg", ".kube", ".azure", ".password-store"];
 
@@ -23,13 +40,15 @@ const ENDINGS: [&str; 6] = [".pem", ".key", ".p12", ".pfx", ".keystore", ".jks"]
 
 /// True if a file is a secret by its name: `.env*`, keys, credentials.
 pub fn is_secret(path: &Path) -> bool {
-    let names = || path.iter().map(|name| name.to_string_lossy().to_lowercase());
-    let Some(name) = names().next_back() else { return false };
+    let lowercase = path.to_string_lossy().to_lowercase();
+    let lowercase = Path::new(&lowercase);
+    let Some(name) = lowercase.iter().next_back().and_then(OsStr::to_str) else { return false };
     let is_key = name.starts_with("id_") && !name.contains('.');
     name.starts_with(".env")
         || is_key
-        || FILES.contains(&name.as_str())
+        || FILES.contains(&name)
         || ENDINGS.iter().any(|ending| name.ends_with(ending))
-        || names().any(|name| FOLDERS.contains(&name.as_str()))
+        || PATHS.iter().any(|end| lowercase.ends_with(end))
+        || FOLDERS.iter().any(|folder| lowercase.iter().any(|name| name == *folder))
         || path.starts_with("/proc") && name == "environ"
 }

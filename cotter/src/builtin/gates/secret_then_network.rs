@@ -56,6 +56,18 @@ mod tests {
         {
             assert!(secret(path), "{path}");
         }
+        for path in [
+            "/h/.gem/credentials",
+            "/h/.Cargo/credentials.toml",
+            "/h/.config/gh/hosts.yml",
+            "/h/.kube/config",
+            ".docker/config.json",
+        ] {
+            assert!(secret(path), "{path}");
+        }
+        for path in ["/p/config.json", "/p/docs/credentials", "/h/.gem/ruby/a.rb", "credentials"] {
+            assert!(!secret(path), "{path}");
+        }
         for path in ["/p/env.rs", "/p/id_map.rs", "/p/src/main.rs", "/p/key.rs", "/"] {
             assert!(!secret(path), "{path}");
         }
