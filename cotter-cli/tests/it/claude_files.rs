@@ -98,8 +98,14 @@ fn verdicts(world: &World, args: &[&str], expected: Expect) {
     all.extend(args);
     all.push("go");
     let output = world.output(&all);
+    let shown = decided(&output.stdout) + &String::from_utf8_lossy(&output.stderr);
+    expected.assert_eq(&world.plain(&shown));
+}
+
+/// The outcomes of the calls of a run, from its events.
+fn decided(events: &[u8]) -> String {
     let mut shown = String::new();
-    for line in String::from_utf8(output.stdout).unwrap().lines() {
+    for line in String::from_utf8_lossy(events).lines() {
         let event: serde_json::Value = serde_json::from_str(line).unwrap();
         match event["type"].as_str().unwrap() {
             "tool.refused" => shown += &format!("refused {}: {}\n", event["by"], event["reason"]),
@@ -108,8 +114,7 @@ fn verdicts(world: &World, args: &[&str], expected: Expect) {
             _ => {}
         }
     }
-    shown += &String::from_utf8_lossy(&output.stderr);
-    expected.assert_eq(&world.plain(&shown));
+    shown
 }
 
 #[test]
@@ -1668,6 +1673,122 @@ fn b3_doctor_shows_the_contents_of_the_home_folder_and_the_source_of_the_mode() 
                     gates project-roots, system-directories, own-files, protected-paths, destructive-commands, not-understood, secret-then-network, secret-reads
           ok      failures of hooks written for Claude Code: pass with a warning; `claudeHooks.onFailure` makes them block
     "#]].assert_eq(&shown(&world));
+}
+
+/// A rule that would allow any program allows nothing. The others of the file are in force.
+#[test]
+fn s11_allow_rule_that_names_no_program_is_reported_and_the_others_load() {
+    let world = world();
+    let text = r#"{"permissions": {
+  "allow": ["Bash(* --version)",
+            "Bash(ls | * x)",
+            "Bash(git push:*)"],
+  "deny": ["Bash(*--no-verify*)"]
+}}"#;
+    world.write("home/.claude/settings.json", text);
+    world.settings(r#"{"sandbox": "off", "claude": {"home": true}}"#);
+    let doctor = world.shown(&world.output(&["doctor"]));
+    expect![[r#"
+        not honoured
+          broken  [T]/home/.claude/settings.json:2: rule `Bash(* --version)`: it would allow any program: name one, or write `Bash` for every command: it allows nothing
+          broken  [T]/home/.claude/settings.json:3: rule `Bash(ls | * x)`: it would allow any program: name one, or write `Bash` for every command: it allows nothing
+    "#]].assert_eq(&sections(&doctor, &["not honoured"]));
+    let script = world.script(
+        r#"{"calls": [{"name": "bash", "input": {"command": "curl --version"}},
+                      {"name": "bash", "input": {"command": "ls | rm x"}},
+                      {"name": "bash", "input": {"command": "git commit --no-verify"}},
+                      {"name": "bash", "input": {"command": "git push origin main"}}]},
+           {"text": "done"}"#,
+    );
+    let output = world.output(&["-p", "--output-format", "stream-json", "--script", &script, "go"]);
+    expect![[r#"
+        warning: [T]/home/.claude/settings.json:2: rule `Bash(* --version)`: it would allow any program: name one, or write `Bash` for every command: it allows nothing
+        warning: [T]/home/.claude/settings.json:3: rule `Bash(ls | * x)`: it would allow any program: name one, or write `Bash` for every command: it allows nothing
+    "#]]
+    .assert_eq(&world.plain(&String::from_utf8_lossy(&output.stderr)));
+    expect![[r#"
+        refused "nobody": "zone `network` asks at level `standard`, and no person can be asked"
+        refused "nobody": "`rm x` deletes a file, and no person can be asked"
+        refused "rule deny Bash(*--no-verify*)": "the rule `deny Bash(*--no-verify*)` denies it"
+        ran "bash" "fatal: not a git repository (or any of the parent directories): .git\nexit code 128"
+    "#]].assert_eq(&world.plain(&decided(&output.stdout)));
+}
+
+/// The verdicts on commands in a world, a line each.
+fn explained(world: &World, commands: &[&str]) -> String {
+    let line = |command: &&str| {
+        let output = world.output(&["explain", "bash", command]);
+        let shown = String::from_utf8(output.stdout).unwrap();
+        format!("{command}\n    {}\n", shown.lines().nth(1).unwrap_or_default())
+    };
+    commands.iter().map(line).collect()
+}
+
+#[test]
+fn l12_stars_in_the_rules_of_claude_settings_span_any_text() {
+    let patterns = r#"["Bash(git * main)", "Bash(*--no-verify*)", "Bash(git push *--force*)", "Bash(cat *.env*)"]"#;
+    let commands = [
+        "git push origin main",
+        "git commit -m x --no-verify",
+        "git push --force-with-lease origin x",
+        "cat sub/.env.local",
+        "git push origin other",
+        "git commit -m x",
+        "cat a.txt",
+    ];
+    let denying = world();
+    let settings = format!(r#"{{"permissions": {{"deny": {patterns}}}}}"#);
+    denying.write("project/.claude/settings.json", settings);
+    trust(&denying);
+    expect![[r#"
+        git push origin main
+            block: the rule `deny Bash(git * main)` denies it
+        git commit -m x --no-verify
+            block: the rule `deny Bash(*--no-verify*)` denies it
+        git push --force-with-lease origin x
+            block: the rule `deny Bash(git push *--force*)` denies it
+        cat sub/.env.local
+            block: the rule `deny Bash(cat *.env*)` denies it
+        git push origin other
+            ask: zone `external` asks at level `permissive`
+        git commit -m x
+            ask: zone `build` asks at level `permissive`
+        cat a.txt
+            pass
+    "#]]
+    .assert_eq(&explained(&denying, &commands));
+    let allowing = world();
+    allowing.settings(r#"{"sandbox": "off", "claude": {"home": true}}"#);
+    let settings = format!(r#"{{"permissions": {{"allow": {patterns}}}}}"#);
+    allowing.write("home/.claude/settings.json", settings);
+    expect![[r#"
+        git push origin main
+            pass
+        git commit -m x --no-verify
+            ask: zone `build` asks at level `standard`
+        git push --force-with-lease origin x
+            ask: zone `external` asks at level `standard`; `git push` overwrites or deletes what is elsewhere
+        cat sub/.env.local
+            pass
+        git push origin other
+            ask: zone `external` asks at level `standard`
+        git commit -m x
+            ask: zone `build` asks at level `standard`
+        cat a.txt
+            pass
+    "#]].assert_eq(&explained(&allowing, &commands));
+}
+
+/// In files for Claude Code `Bash(*)` is every command. The gates of the kernel still ask.
+#[test]
+fn l12_star_alone_allows_every_command_but_what_the_gates_ask_about() {
+    let world = world();
+    world.write("home/.claude/settings.json", r#"{"permissions": {"allow": ["Bash(*)"]}}"#);
+    world.settings(r#"{"sandbox": "off", "claude": {"home": true}}"#);
+    for (command, code) in [("frob --now", 0), ("git push origin main", 0), ("git push -f", 3)] {
+        let output = world.output(&["explain", "bash", command]);
+        assert_eq!(output.status.code(), Some(code), "{}", world.shown(&output));
+    }
 }
 
 #[test]

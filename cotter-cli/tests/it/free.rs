@@ -14,7 +14,7 @@ const KEY: &str = "sk-ant-canary-0123456789";
 /// Rules that allow everything, the loosest level and mode, and the home folder open.
 const LOOSE: &str = r#""roots": ["~/"], "permissions": {
     "mode": "accept-edits", "level": "permissive",
-    "allow": ["*", "bash", "bash(*)", "bash(* *)", "bash(cotter *)", "bash(rm *)", "bash(kill *)",
+    "allow": ["*", "bash", "Bash(*)", "bash(cotter *)", "bash(rm *)", "bash(kill *)",
               "read", "read(~/**)", "read(//**)", "write", "write(~/**)", "write(//**)",
               "edit", "edit(~/**)", "edit(//**)", "fetch", "mcp__*", "invoke_subagent", "delegate"]}"#;
 

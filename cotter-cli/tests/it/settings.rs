@@ -219,6 +219,14 @@ fn broken_settings_error_names_its_place_and_keeps_the_file() {
         "#]],
         ),
         (
+            "{\"permissions\": {\"allow\": [\"bash(* --version)\"]}}",
+            expect![[r#"
+                exit 1
+                --- stderr
+                error: [T]/home/.config/cotter/settings.json:1:28: $.permissions.allow[0]: rule `bash(* --version)`: it would allow any program: name one, or write `bash` for every command
+            "#]],
+        ),
+        (
             "{\"permissions\": {\"mode\": \"yolo\"}}",
             expect![[r#"
             exit 1

@@ -185,7 +185,7 @@ fn rules(
             continue;
         };
         if kind == RuleKind::Allow {
-            report(unit, &node, Severity::Repaired, format!("{why}: it allows nothing"));
+            report(unit, &node, Severity::PartlyUsed, format!("{why}: it allows nothing"));
             continue;
         }
         let tool = text.split('(').next().unwrap_or_default().trim();

@@ -24,7 +24,7 @@ use crate::{
 /// bare command), the verdict and the zone as in the table of commands, and who decides.
 type Row = (&'static str, &'static [&'static str], &'static str, &'static str, &'static str);
 
-const ALL_ALLOWED: &[&str] = &["allow *", "allow bash(* *)", "level permissive"];
+const ALL_ALLOWED: &[&str] = &["allow *", "allow Bash(*)", "level permissive"];
 const LOOKS: &[&str] = &["only ls *", "only git log *"];
 const NO_RM: &[&str] = &["never rm *"];
 

@@ -57,6 +57,11 @@ impl CommandPattern {
         Ok(CommandPattern { text: Some(TextPattern::parse(spec)?), covers_text: true, ..pattern })
     }
 
+    /// True if a program's name begins with a sign for any text, so that the pattern could match any program.
+    pub(crate) fn has_open_program(&self) -> bool {
+        self.commands.iter().any(|command| command.words[0].text.starts_with(['*', '?']))
+    }
+
     /// True if a command of the call matches the pattern. The order of options and the case of letters are
     /// ignored. The commands of a pipeline pattern must occur in order in one pipeline; other commands may
     /// come between them.

@@ -57,7 +57,8 @@ impl RuleKind {
 /// ignore file: `./` is the project, `~/` the home folder, `//` the root of the file system, no slash any
 /// depth. A deny or ask rule applies if anything in the call matches; the order of options and the case of
 /// letters are ignored. An allow rule needs everything in the call to be covered, by this rule, by another
-/// one or by its own zone. `*` in an allow rule covers no option that might change what the command does.
+/// one or by its own zone. `*` in an allow rule covers no option that might change what the command does, and
+/// cannot begin the name of a program.
 #[derive(Clone, Debug)]
 pub struct Rule {
     /// The effect of the rule.
@@ -125,6 +126,10 @@ impl Rule {
             Some(_) => CommandPattern::parse_for_claude,
             None => CommandPattern::parse,
         };
+        let means_every_command =
+            our_name(tool) == Some("bash") && spec.is_some_and(|spec| spec.trim() == "*");
+        let spec = spec.filter(|_| !means_every_command);
+        let written_tool = tool;
         let tool = our_name(tool).unwrap_or(tool);
         // A server's name means all tools of the server.
         let server = tool.strip_prefix("mcp__").filter(|server| {
@@ -138,7 +143,12 @@ impl Rule {
         let subject = match (spec, access) {
             (None, access) => RuleSubject::Calls(access),
             (Some(spec), Some(AccessKind::Runs)) => {
-                RuleSubject::Commands(parse_commands(spec).map_err(error)?)
+                let pattern = parse_commands(spec).map_err(error)?;
+                if kind == RuleKind::Allow && pattern.has_open_program() {
+                    let ways_out = format!("name one, or write `{written_tool}` for every command");
+                    return Err(error(format!("it would allow any program: {ways_out}")));
+                }
+                RuleSubject::Commands(pattern)
             }
             (Some(spec), Some(AccessKind::Fetches)) => {
                 let host = spec.strip_prefix("domain:").unwrap_or(spec);
@@ -470,5 +480,46 @@ mod tests {
             error("bash(ls | )"),
             "rule `bash(ls | )`: there is no command on one side of `|`"
         );
+    }
+
+    #[test]
+    fn s11_allow_rule_names_its_program() {
+        let is_valid = |kind, text: &str| Rule::parse(kind, text).is_ok();
+        for text in [
+            "Bash(* --version)",
+            "Bash(*foo)",
+            "Bash(* *)",
+            "Bash(**)",
+            "Bash(*:*)",
+            "Bash(?sh x)",
+            "Bash('*' x)",
+            "Bash(ls | * x)",
+            "Bash(* x | ls)",
+            "bash(*)",
+            "bash(*foo *)",
+        ] {
+            assert!(!is_valid(RuleKind::Allow, text), "{text}");
+            assert!(is_valid(RuleKind::Deny, text) && is_valid(RuleKind::Ask, text), "{text}");
+        }
+        for text in ["Bash(*)", "Bash( * )", "Bash(git*)", "bash(git *)", "Bash(ls | wc *)", "*"] {
+            assert!(is_valid(RuleKind::Allow, text), "{text}");
+        }
+        assert_eq!(
+            Rule::parse(RuleKind::Allow, "Bash(* --version)").unwrap_err().to_string(),
+            "rule `Bash(* --version)`: it would allow any program: name one, or write `Bash` for every \
+             command"
+        );
+    }
+
+    #[test]
+    fn l12_claude_codes_star_alone_is_the_tool() {
+        let workspace = Workspace::new(Path::new("/p"));
+        let holds = |kind, tool: &str| {
+            let facts = Facts::zone(Zone::Build);
+            Rule::parse(kind, "Bash(*)").unwrap().matches(tool, &facts, &workspace)
+        };
+        for kind in [RuleKind::Allow, RuleKind::Ask, RuleKind::Deny] {
+            assert!(holds(kind, "bash") && !holds(kind, "write"), "{kind:?}");
+        }
     }
 }
