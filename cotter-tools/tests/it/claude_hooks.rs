@@ -853,6 +853,29 @@ async fn b3_hook_with_a_condition_also_runs_for_commands_that_are_not_understood
 }
 
 #[tokio::test]
+async fn b3_star_in_the_condition_of_a_hook_spans_any_text_of_a_command() {
+    let rows = [
+        ("Bash(git * main)", "git push origin main", "git push origin other"),
+        ("Bash(*--no-verify*)", "git commit -m x --no-verify", "git commit -m x"),
+        ("Bash(git push *--force*)", "git push --force-with-lease origin", "git push origin x"),
+        ("Bash(cat *.env*)", "cat sub/.env.local", "cat a.txt"),
+        ("Bash(*)", "frob", ""),
+    ];
+    for (condition, hit, missed) in rows {
+        let machine = Machine::new();
+        let handler = json!({"type": "command", "if": condition, "command": "exit 2"});
+        let hooks = json!({"PreToolUse": [{"matcher": "Bash", "hooks": [handler]}]});
+        let hit = format!("true; {hit}");
+        let calls = [hit.as_str(), missed].into_iter().filter(|call| !call.is_empty());
+        let case = Case::new(hooks, calls.map(bash));
+        let case = Case { is_real: true, person: vec![PersonAnswer::Yes; 4], ..case };
+        let shown = machine.run(case).await;
+        let is_blocked = |call: &str| shown.contains(&format!("result {call} (denied)"));
+        assert!(is_blocked("c1.1") && !is_blocked("c2.1"), "{condition}: {shown}");
+    }
+}
+
+#[tokio::test]
 async fn b3_subagent_hooks_add_context_and_continue_the_subagent() {
     let machine = Machine::new();
     let start = "jq -c '{hookSpecificOutput: {hookEventName: .hook_event_name, additionalContext: (\"you are \" + .agent_type)}}'";

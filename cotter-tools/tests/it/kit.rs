@@ -133,7 +133,16 @@ impl Project {
 
 /// An agent in a workspace. Its `bash` returns the facts of a command and runs nothing.
 pub(crate) fn builder_in(workspace: &Workspace, confined: Confined) -> AgentBuilder {
-    Agent::builder(ScriptedModel::new([])).workspace(workspace.clone()).tool(Bash::new(confined))
+    builder_with_model(workspace, confined, ScriptedModel::new([]))
+}
+
+/// The same agent, with a model that makes calls.
+pub(crate) fn builder_with_model(
+    workspace: &Workspace,
+    confined: Confined,
+    model: ScriptedModel,
+) -> AgentBuilder {
+    Agent::builder(model).workspace(workspace.clone()).tool(Bash::new(confined))
 }
 
 /// How commands would be confined.
