@@ -1,7 +1,7 @@
 //! Command lines with the verdict that somebody wants for each, and how often the floor says otherwise. The
 //! tests hold rows of our own against it; the example `corpora` holds those of other guards.
 
-use std::{collections::BTreeMap, fmt::Write};
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use tokio::runtime::Builder;
@@ -22,8 +22,8 @@ struct Row {
 pub(crate) struct Tally {
     forbidden: usize,
     harmless: usize,
-    /// Forbidden commands that pass.
-    pub(crate) passed: Vec<String>,
+    /// Forbidden commands that pass, by reason: the zone, or that a word is only known when it runs.
+    pub(crate) passed: BTreeMap<String, Vec<String>>,
     /// Harmless commands that do not pass, by reason.
     pub(crate) held: BTreeMap<String, Vec<String>>,
 }
@@ -62,7 +62,13 @@ impl Tally {
                         by.map_or_else(|| format!("zone {zone}"), |by| by.name.to_string());
                     tally.held.entry(reason).or_default().push(command);
                 }
-                ("deny" | "ask", true) => tally.passed.push(command),
+                ("deny" | "ask", true) => {
+                    let reason = match explained.facts.view {
+                        true => "unknown words".into(),
+                        false => format!("zone {}", explained.facts.zone.as_str()),
+                    };
+                    tally.passed.entry(reason).or_default().push(command);
+                }
                 _ => {}
             }
         }
@@ -71,18 +77,23 @@ impl Tally {
 
     /// The counts in one line.
     pub(crate) fn line(&self) -> String {
-        let held: usize = self.held.values().map(Vec::len).sum();
-        let mut line = format!(
-            "forbidden {}, passed {}; harmless {}, not passed {held}",
+        format!(
+            "forbidden {}, passed {}; harmless {}, not passed {}",
             self.forbidden,
-            self.passed.len(),
+            by_reason(&self.passed),
             self.harmless,
-        );
-        let reasons = self.held.iter().map(|(reason, rows)| format!("{reason} {}", rows.len()));
-        let reasons: Vec<_> = reasons.collect();
-        if !reasons.is_empty() {
-            write!(line, " ({})", reasons.join(", ")).unwrap();
-        }
-        line
+            by_reason(&self.held),
+        )
+    }
+}
+
+/// The number of rows, and that of each reason.
+fn by_reason(rows: &BTreeMap<String, Vec<String>>) -> String {
+    let all: usize = rows.values().map(Vec::len).sum();
+    let reasons: Vec<_> =
+        rows.iter().map(|(reason, rows)| format!("{reason} {}", rows.len())).collect();
+    match reasons.is_empty() {
+        true => all.to_string(),
+        false => format!("{all} ({})", reasons.join(", ")),
     }
 }

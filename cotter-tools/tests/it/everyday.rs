@@ -59,7 +59,7 @@ fn l13_wanted_verdicts_are_given() {
     let text = lines.concat();
     expect![[r#"
         without a view of the files: forbidden 170, passed 0; harmless 150, not passed 87 (destructive-commands 5, not-understood 11, zone build 30, zone external 13, zone machine 23, zone network 5)
-        with landlock alone: forbidden 170, passed 24; harmless 150, not passed 57 (destructive-commands 5, not-understood 11, zone external 13, zone machine 23, zone network 5)
-        with a view of the files: forbidden 170, passed 25; harmless 150, not passed 53 (destructive-commands 5, not-understood 7, zone external 13, zone machine 23, zone network 5)
+        with landlock alone: forbidden 170, passed 24 (zone build 24); harmless 150, not passed 57 (destructive-commands 5, not-understood 11, zone external 13, zone machine 23, zone network 5)
+        with a view of the files: forbidden 170, passed 25 (unknown words 1, zone build 24); harmless 150, not passed 53 (destructive-commands 5, not-understood 7, zone external 13, zone machine 23, zone network 5)
     "#]].assert_eq(&text);
 }
