@@ -14,7 +14,7 @@ use cotter::{
 
 use crate::execution::{Observed, STUBS};
 
-/// The first effect that was not predicted.
+/// The first effect that was not predicted. None if the facts are not [comparable](is_comparable).
 pub(crate) fn find_uncovered(
     observed: &Observed,
     facts: &Facts,
@@ -42,7 +42,7 @@ pub(crate) fn find_uncovered(
 
 /// True if all that happened can be predicted: code of the project, which only confinement bounds, is made of
 /// stubs.
-fn is_comparable(facts: &Facts) -> bool {
+pub(crate) fn is_comparable(facts: &Facts) -> bool {
     facts.commands.iter().filter(|command| command.zone >= Zone::Build).all(|command| {
         let name = command.words.first().map_or("", |name| name.text.as_str());
         STUBS.contains(&name) || base_name(name) == "x.sh"
@@ -58,13 +58,17 @@ fn is_covered(words: &[String], commands: &[SimpleCommand]) -> bool {
     })
 }
 
-/// True for a program that another starts for itself: `tar -z` packs with `gzip`, the real `npm` is a script.
+/// True for a program that another starts for itself: `tar -z` packs with `gzip`, `gunzip` is a script that runs
+/// `gzip -d`, the real `npm` is a script.
 fn is_helper(words: &[String], commands: &[SimpleCommand]) -> bool {
     let has = |wanted: &str| {
         let names = commands.iter().filter_map(|command| command.words.first());
         { names }.any(|name| base_name(&name.text) == wanted)
     };
     match words {
+        [name, option, rest @ ..] if name == "gzip" && option == "-d" && has("gunzip") => {
+            is_covered(&[&["gunzip".into()], rest].concat(), commands)
+        }
         [name, rest @ ..] if name == "gzip" => rest.len() < 2 && has("tar"),
         [name, script, ..] if name == "node" => script.ends_with("/npm") && has("npm"),
         _ => false,

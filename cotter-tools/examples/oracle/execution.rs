@@ -1,6 +1,11 @@
 //! Runs scripts, confined, and tells what they ran, read and changed.
 
-use std::{ffi::OsString, fs, io, time::Duration};
+use std::{
+    ffi::OsString,
+    fs, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use cotter::{
     Workspace,
@@ -20,8 +25,7 @@ const BIN: &str = "/oracle/bin";
 const STUB: &str = "/oracle/programs/oracle_stub";
 
 /// Programs that do what they always do after they were written down.
-const REAL: [&str; 64] = [
-    "awk",
+const REAL: [&str; 71] = [
     "base64",
     "basename",
     "bash",
@@ -44,10 +48,12 @@ const REAL: [&str; 64] = [
     "find",
     "fold",
     "grep",
+    "gunzip",
     "gzip",
     "head",
     "install",
     "join",
+    "jq",
     "ln",
     "ls",
     "md5sum",
@@ -59,6 +65,7 @@ const REAL: [&str; 64] = [
     "nohup",
     "od",
     "paste",
+    "pr",
     "readlink",
     "realpath",
     "rm",
@@ -72,6 +79,7 @@ const REAL: [&str; 64] = [
     "split",
     "stat",
     "stdbuf",
+    "strings",
     "tac",
     "tail",
     "tar",
@@ -82,15 +90,35 @@ const REAL: [&str; 64] = [
     "truncate",
     "uniq",
     "wc",
+    "who",
     "xargs",
+    "xxd",
+    "xz",
     "yes",
+    "zip",
     "sleep",
 ];
 
 /// Programs that are only written down.
-pub(crate) const STUBS: [&str; 12] = [
-    "cargo", "curl", "frob", "git", "go", "make", "node", "npm", "perl", "python3", "sudo", "wget",
+pub(crate) const STUBS: [&str; 13] = [
+    "awk", "cargo", "curl", "frob", "git", "go", "make", "node", "npm", "perl", "python3", "sudo",
+    "wget",
 ];
+
+/// Programs of the lists above that are run for real and that this machine does not have. No row of the
+/// grammar with one of them is generated.
+pub(crate) fn missing_programs() -> Vec<&'static str> {
+    REAL.into_iter().filter(|name| !real_path(name).exists()).collect()
+}
+
+fn real_path(name: &str) -> PathBuf {
+    Path::new("/usr/bin").join(name)
+}
+
+/// True for a program that scripts find on their path, if the machine has it.
+pub(crate) fn is_known(name: &str) -> bool {
+    REAL.contains(&name) || STUBS.contains(&name)
+}
 
 /// The observed effects of a script.
 pub(crate) struct Observed {
@@ -110,10 +138,12 @@ pub(crate) struct Bench {
 impl Bench {
     /// Prepares the stubs and the project. Fails where commands cannot be confined.
     pub(crate) fn new() -> io::Result<Self> {
-        for name in REAL {
-            std::os::unix::fs::symlink(format!("/usr/bin/{name}"), format!("/oracle/real/{name}"))?;
+        let missing = missing_programs();
+        let real: Vec<_> = REAL.into_iter().filter(|name| !missing.contains(name)).collect();
+        for name in &real {
+            std::os::unix::fs::symlink(real_path(name), format!("/oracle/real/{name}"))?;
         }
-        for name in REAL.iter().chain(&STUBS) {
+        for name in real.iter().chain(&STUBS) {
             fs::copy(STUB, format!("{BIN}/{name}"))?;
         }
         fs::write(LOG, "")?;

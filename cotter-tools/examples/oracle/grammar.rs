@@ -4,8 +4,10 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::execution::is_known;
+
 /// Every symbol with its rows. Too deep in a script, the first row is taken: it must end the recursion.
-pub(crate) const GRAMMAR: &[(&str, &[&str])] = &[
+const GRAMMAR: &[(&str, &[&str])] = &[
     ("script", &["«list»"]),
     (
         "list",
@@ -681,7 +683,7 @@ const MAX_DEPTH: usize = 8;
 /// From here on a script stays short.
 const SHALLOW: usize = MAX_DEPTH - 3;
 
-/// How often a row was part of a script that was judged, and of one that was executed.
+/// How often a row was part of a script that was judged, and of one that was executed and compared.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct RowCount {
     pub(crate) judged: usize,
@@ -695,7 +697,7 @@ pub(crate) type RowCounts = HashMap<&'static str, RowCount>;
 const MANY: usize = 2500;
 
 impl RowCount {
-    /// True if scripts with this row ask, but for one in two hundred at most.
+    /// True if scripts with this row ask or are not compared, but for one in two hundred at most.
     pub(crate) fn asks(self) -> bool {
         self.judged >= MANY && self.executed * 200 < self.judged
     }
@@ -711,67 +713,109 @@ const PLACES: [(&str, &str); 6] = [
     ("plainfolder", "ls «»"),
 ];
 
-/// Makes a script. One in three is made for a row that was executed fewer than `least` times.
-pub(crate) fn generate(random: &mut Random, counts: &RowCounts, least: usize) -> Generated {
-    let rare = match random.below(3) {
-        0 => generate_rare(random, counts, least),
-        _ => None,
-    };
-    rare.unwrap_or_else(|| {
-        let mut generated = Generated { text: String::new(), rows: vec![], is_for_rare: false };
-        expand("script", 0, random, &mut generated);
-        generated
-    })
-}
+/// Programs of the rows that bash has within itself.
+const BUILTINS: [&str; 4] = [":", "echo", "printf", "test"];
 
-/// Makes a script for a row that was executed fewer than `least` times. `None` if there is no such row.
-pub(crate) fn generate_rare(
-    random: &mut Random,
-    counts: &RowCounts,
-    least: usize,
-) -> Option<Generated> {
-    let (symbol, row) = pick_rare(random, counts, least)?;
-    let mut generated = Generated { text: String::new(), rows: vec![], is_for_rare: true };
-    let place = PLACES.iter().find(|(name, _)| *name == symbol).map_or("«»", |(_, at)| at);
-    let (before, after) = place.split_once("«»").unwrap_or_default();
-    generated.text.push_str(before);
-    expand_row(row, SHALLOW, random, &mut generated);
-    generated.text.push_str(after);
-    if random.below(2) == 0 {
-        generated.text.push_str("; ");
-        expand("item", SHALLOW, random, &mut generated);
+/// The rows of the grammar whose programs this machine has.
+pub(crate) struct Grammar(Vec<(&'static str, Vec<&'static str>)>);
+
+impl Grammar {
+    /// The grammar without the rows that name a missing program. Fails if a row runs a program that no script
+    /// would find.
+    pub(crate) fn new(missing: &[&str]) -> Result<Self, String> {
+        let program = |row: &str| row.split(' ').next().unwrap_or_default().to_owned();
+        let is_unknown = |row: &&&str| {
+            let name = program(row);
+            !is_known(&name) && !BUILTINS.contains(&name.as_str())
+        };
+        if let Some(row) = PROGRAMS.iter().find(is_unknown) {
+            return Err(format!("no script would find the program of the row {row:?}"));
+        }
+        let is_made = |row: &&str| !row.split(' ').any(|word| missing.contains(&word));
+        let made = |rows: &[&'static str]| rows.iter().copied().filter(is_made).collect();
+        Ok(Grammar(GRAMMAR.iter().map(|(symbol, rows)| (*symbol, made(rows))).collect()))
     }
-    Some(generated)
-}
 
-/// One of the rows that pass and were executed fewer than `least` times, with its symbol.
-fn pick_rare(
-    random: &mut Random,
-    counts: &RowCounts,
-    least: usize,
-) -> Option<(&'static str, &'static str)> {
-    let is_rare = |row: &str| {
-        let count = counts.get(row).copied().unwrap_or_default();
-        count.executed < least && !count.asks()
-    };
-    let rows = GRAMMAR.iter().flat_map(|(symbol, rows)| rows.iter().map(|row| (*symbol, *row)));
-    let rare: Vec<_> = rows.filter(|(_, row)| is_rare(row)).collect();
-    (!rare.is_empty()).then(|| rare[random.below(rare.len())])
-}
+    /// All rows.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = &'static str> {
+        self.0.iter().flat_map(|(_, rows)| rows.iter().copied())
+    }
 
-fn expand(symbol: &str, depth: usize, random: &mut Random, into: &mut Generated) {
-    let (_, rows) =
-        GRAMMAR.iter().find(|(name, _)| *name == symbol).expect("a symbol of the grammar");
-    let row = rows[if depth > MAX_DEPTH { 0 } else { random.below(rows.len()) }];
-    expand_row(row, depth, random, into);
-}
+    /// Makes a script. One in three is made for a row that was executed fewer than `least` times.
+    pub(crate) fn generate(
+        &self,
+        random: &mut Random,
+        counts: &RowCounts,
+        least: usize,
+    ) -> Generated {
+        let rare = match random.below(3) {
+            0 => self.generate_rare(random, counts, least),
+            _ => None,
+        };
+        rare.unwrap_or_else(|| {
+            let mut generated = Generated { text: String::new(), rows: vec![], is_for_rare: false };
+            self.expand("script", 0, random, &mut generated);
+            generated
+        })
+    }
 
-fn expand_row(row: &'static str, depth: usize, random: &mut Random, into: &mut Generated) {
-    into.rows.push(row);
-    for (at, part) in row.split(['«', '»']).enumerate() {
-        match at % 2 {
-            0 => into.text.push_str(part),
-            _ => expand(part, depth + 1, random, into),
+    /// Makes a script for a row that was executed fewer than `least` times. `None` if there is no such row.
+    pub(crate) fn generate_rare(
+        &self,
+        random: &mut Random,
+        counts: &RowCounts,
+        least: usize,
+    ) -> Option<Generated> {
+        let (symbol, row) = self.pick_rare(random, counts, least)?;
+        let mut generated = Generated { text: String::new(), rows: vec![], is_for_rare: true };
+        let place = PLACES.iter().find(|(name, _)| *name == symbol).map_or("«»", |(_, at)| at);
+        let (before, after) = place.split_once("«»").unwrap_or_default();
+        generated.text.push_str(before);
+        self.expand_row(row, SHALLOW, random, &mut generated);
+        generated.text.push_str(after);
+        if random.below(2) == 0 {
+            generated.text.push_str("; ");
+            self.expand("item", SHALLOW, random, &mut generated);
+        }
+        Some(generated)
+    }
+
+    /// One of the rows that pass and were executed fewer than `least` times, with its symbol.
+    fn pick_rare(
+        &self,
+        random: &mut Random,
+        counts: &RowCounts,
+        least: usize,
+    ) -> Option<(&'static str, &'static str)> {
+        let is_rare = |row: &str| {
+            let count = counts.get(row).copied().unwrap_or_default();
+            count.executed < least && !count.asks()
+        };
+        let rows = self.0.iter().flat_map(|(symbol, rows)| rows.iter().map(|row| (*symbol, *row)));
+        let rare: Vec<_> = rows.filter(|(_, row)| is_rare(row)).collect();
+        (!rare.is_empty()).then(|| rare[random.below(rare.len())])
+    }
+
+    fn expand(&self, symbol: &str, depth: usize, random: &mut Random, into: &mut Generated) {
+        let (_, rows) =
+            self.0.iter().find(|(name, _)| *name == symbol).expect("a symbol of the grammar");
+        let row = rows[if depth > MAX_DEPTH { 0 } else { random.below(rows.len()) }];
+        self.expand_row(row, depth, random, into);
+    }
+
+    fn expand_row(
+        &self,
+        row: &'static str,
+        depth: usize,
+        random: &mut Random,
+        into: &mut Generated,
+    ) {
+        into.rows.push(row);
+        for (at, part) in row.split(['«', '»']).enumerate() {
+            match at % 2 {
+                0 => into.text.push_str(part),
+                _ => self.expand(part, depth + 1, random, into),
+            }
         }
     }
 }

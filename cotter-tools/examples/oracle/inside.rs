@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     cover,
-    execution::{Bench, Observed},
-    grammar::{self, GRAMMAR, Random, RowCount, RowCounts},
+    execution::{Bench, Observed, missing_programs},
+    grammar::{self, Grammar, Random, RowCount, RowCounts},
     kit, shrink,
 };
 
@@ -40,7 +40,12 @@ pub(crate) struct Plan {
 pub(crate) struct Tally {
     pub(crate) generated: usize,
     pub(crate) passed: usize,
+    /// Scripts that were run and compared.
     pub(crate) executed: usize,
+    /// Scripts that were run and not compared: only confinement bounds what they do.
+    pub(crate) not_compared: usize,
+    /// Programs that the machine does not have. Their rows were not generated.
+    pub(crate) missing: Vec<String>,
     /// Wrong scripts, shortened, with what was not predicted.
     pub(crate) wrong: Vec<(String, String)>,
     /// How often each row of the grammar was judged and executed.
@@ -116,17 +121,18 @@ impl Oracle {
 
     async fn run(&self, plan: &Plan, texts: &[String]) -> Result<Tally, Box<dyn Error>> {
         let (mut tally, mut random) = (Tally::default(), Random::new(plan.seed));
-        let rows = GRAMMAR.iter().flat_map(|(_, rows)| *rows);
-        let mut counts: RowCounts = rows.map(|row| (*row, RowCount::default())).collect();
+        let grammar = Grammar::new(&missing_programs())?;
+        tally.missing = missing_programs().into_iter().map(str::to_owned).collect();
+        let mut counts: RowCounts = grammar.rows().map(|row| (row, RowCount::default())).collect();
         let end = Instant::now() + Duration::from_secs(plan.seconds);
         let mut seen = HashMap::new();
         while Instant::now() < end && tally.wrong.len() < MAX_WRONG {
             let is_enough = tally.executed >= plan.executed;
             let generated = match (is_enough, random.below(10)) {
                 // Only rows that were executed too rarely are left.
-                (true, _) => grammar::generate_rare(&mut random, &counts, plan.least),
+                (true, _) => grammar.generate_rare(&mut random, &counts, plan.least),
                 (false, 0) => Some(grammar::mutate(texts, &mut random)),
-                (false, _) => Some(grammar::generate(&mut random, &counts, plan.least)),
+                (false, _) => Some(grammar.generate(&mut random, &counts, plan.least)),
             };
             let Some(generated) = generated else { break };
             tally.generated += 1;
@@ -144,9 +150,13 @@ impl Oracle {
             if seen.insert(generated.text.clone(), ()).is_some() && !generated.is_for_rare {
                 continue;
             }
-            tally.executed += 1;
-            for row in &generated.rows {
-                counts.entry(row).or_default().executed += 1;
+            if cover::is_comparable(&judged.facts) {
+                tally.executed += 1;
+                for row in &generated.rows {
+                    counts.entry(row).or_default().executed += 1;
+                }
+            } else {
+                tally.not_compared += 1;
             }
             let Some(what) = self.find_wrong(&generated.text, &judged).await else { continue };
             let is_wrong = async |script: &str| {

@@ -47,20 +47,29 @@ pub(crate) fn run(args: &[&str]) -> Result<(), Box<dyn Error>> {
     }
     scratch.check_canaries()?;
     println!(
-        "seed {}: {} generated, {} passed ({} %), {} executed, {} wrong, {:.0} s",
+        "seed {}: {} generated, {} passed ({} %), {} executed, {} not compared, {} wrong, \
+         {:.0} s",
         options.plan.seed,
         tally.generated,
         tally.passed,
         tally.passed * 100 / tally.generated.max(1),
         tally.executed,
+        tally.not_compared,
         tally.wrong.len(),
         start.elapsed().as_secs_f64(),
     );
+    if !tally.missing.is_empty() {
+        println!("  not on this machine, so not in any row: {}", tally.missing.join(", "));
+    }
     for (script, what) in &tally.wrong {
         println!("  {script:?}: {what}");
     }
     let (refused, rest): (Vec<_>, Vec<_>) = tally.rows.iter().partition(|(_, count)| count.asks());
-    println!("{} rows of the grammar, of which {} ask", tally.rows.len(), refused.len());
+    println!(
+        "{} rows of the grammar, of which {} ask or are not compared",
+        tally.rows.len(),
+        refused.len(),
+    );
     let mut rare = rest;
     rare.retain(|(_, count)| count.executed < options.plan.least);
     rare.sort_by_key(|(_, count)| count.executed);
@@ -121,6 +130,8 @@ impl Tally {
         self.generated += other.generated;
         self.passed += other.passed;
         self.executed += other.executed;
+        self.not_compared += other.not_compared;
+        self.missing = other.missing;
         self.wrong.extend(other.wrong);
         for (row, count) in other.rows {
             let sum = self.rows.entry(row).or_default();
