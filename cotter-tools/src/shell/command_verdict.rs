@@ -35,6 +35,8 @@ pub(crate) struct Effects {
     pub writes: Vec<Field>,
     /// Written paths that are removed, with everything below.
     pub removes: Vec<Field>,
+    /// Written paths to which the owner may have no access any more.
+    pub closes: Vec<Field>,
     pub hosts: Vec<String>,
     pub doubts: Vec<Doubt>,
     /// Commands it would run.
@@ -78,6 +80,7 @@ impl CommandVerdict {
             history_reads: vec![],
             writes: vec![],
             removes: vec![],
+            closes: vec![],
             hosts: vec![],
             doubts: vec![],
             inner: vec![],
@@ -170,6 +173,11 @@ impl CommandVerdict {
     pub(crate) fn read_recursively(&mut self, read: RecursiveRead) {
         let known = self.effects.recursive_read.take();
         self.effects.recursive_read = Some(known.map_or(read.clone(), |known| known.join(read)));
+    }
+
+    /// Adds paths that it closes: then nothing below can be reached.
+    pub(crate) fn add_closed(&mut self, paths: impl IntoIterator<Item = Field>) {
+        self.effects.closes.extend(paths);
     }
 
     /// Adds a folder in which it writes files that the words do not name, with the beginning of their names.

@@ -159,7 +159,7 @@ fn modes(given: &ParsedOptions, verdict: &mut CommandVerdict) {
     if given.operands.first().is_some_and(keeps_access) {
         return;
     }
-    verdict.add_removes(given.operands_after_text().cloned());
+    verdict.add_closed(given.operands_after_text().cloned());
     if given.has(&["R", "recursive"]) {
         verdict.destroys("`chmod -R` changes who may do what with a whole folder");
     }

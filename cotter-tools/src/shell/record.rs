@@ -56,8 +56,12 @@ impl ScriptWalk<'_> {
             zone = zone.max(self.writes(field, folders).0);
         }
         zone = zone.max(self.copies(&effects, folders));
-        for field in &effects.removes {
+        let destroys = effects.doubts.iter().any(|doubt| matches!(doubt, Doubt::Destructive(_)));
+        for field in effects.removes.iter().chain(&effects.closes) {
             zone = zone.max(self.removal(field, folders));
+        }
+        for field in effects.closes.iter().filter(|_| !destroys) {
+            self.check_closed(field, folders);
         }
         for host in effects.hosts {
             if !self.facts.hosts.contains(&host) {
@@ -402,14 +406,26 @@ impl ScriptWalk<'_> {
         let Some(home) = self.workspace.home() else {
             return if unknown_home { Zone::Never } else { Zone::Safe };
         };
-        let whole = Field::known(match &field.shape {
-            Shape::Pattern(_) => field.text.trim_end_matches('*').to_owned(),
-            _ => field.text.clone(),
-        });
+        let whole = without_star(field);
         let holds = field.is_open() && unknown_home
             || !field.is_open()
                 && self.touched(&whole, folders).iter().any(|path| home.starts_with(path));
         if holds { Zone::Never } else { Zone::Safe }
+    }
+
+    /// Doubts a command that closes a whole project or repository.
+    fn check_closed(&mut self, field: &Field, folders: &Folders) {
+        if field.is_open() {
+            return;
+        }
+        let project = self.workspace.project();
+        let is_whole = |path: &PathBuf| {
+            project.starts_with(path) || path.join(".git").symlink_metadata().is_ok()
+        };
+        if self.touched(&without_star(field), folders).iter().any(is_whole) {
+            let what = format!("`{}` is a whole project, which is out of reach then", field.text);
+            self.doubt(Doubt::Destructive(what));
+        }
     }
 
     /// The paths of a word, with links resolved.
@@ -518,6 +534,14 @@ impl ScriptWalk<'_> {
             false => Folders::unknown(),
         }
     }
+}
+
+/// The folder that a pattern such as `sub/*` empties; any other word itself.
+fn without_star(field: &Field) -> Field {
+    Field::known(match &field.shape {
+        Shape::Pattern(_) => field.text.trim_end_matches('*').to_owned(),
+        _ => field.text.clone(),
+    })
 }
 
 /// A path in a repository without links: `..` removes the name before it.
