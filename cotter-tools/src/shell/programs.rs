@@ -194,12 +194,16 @@ fn packed(name: &str, given: &ParsedOptions, verdict: &mut CommandVerdict) {
     }
 }
 
-/// The archive is first. Without a dot in its name it gets one.
+/// The archive is first. Without a dot in its name it gets one. It is packed beside it, under a name that stays
+/// if `zip` is killed.
 fn zip(given: &ParsedOptions, verdict: &mut CommandVerdict) {
     if let Some((archive, files)) = given.operands.split_first() {
         let name = archive.text.rsplit('/').next().unwrap_or_default();
         let suffix = if name.contains('.') { "" } else { ".zip" };
-        verdict.add_writes(Some(archive.with_suffix(suffix)).filter(|_| archive.text != "-"));
+        if archive.text != "-" {
+            verdict.add_writes([archive.with_suffix(suffix)]);
+            verdict.add_writes(archive.literal().map(folder_of).map(Field::known));
+        }
         verdict.add_reads(files.iter().cloned());
     }
 }

@@ -219,7 +219,8 @@ fn c8_writes_beside_the_named_files_are_facts() {
     check("tar -C sub -cf t.tar .", &["t.tar"]);
     check("cp -b a.txt sub/b.txt", &["sub/b.txt", "sub"]);
     check("cp --parents a.txt sub", &["sub/a.txt"]);
-    check("zip q a.txt", &["q.zip"]);
+    check("zip q a.txt", &["q.zip", ""]);
+    check("zip sub/q a.txt", &["sub/q.zip", "sub"]);
     check("ln -s a.txt -t sub", &["sub/a.txt"]);
     // By then the pattern matches nothing, and is the name of the file.
     check("gzip a.txt; > a.tx[t] true", &["a.txt", "a.tx[t]"]);
