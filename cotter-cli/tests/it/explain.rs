@@ -405,7 +405,7 @@ fn explain_batch_answers_each_line_and_continues_after_a_broken_one() {
 
 /// The gems of the home folder may be read, the key that publishes them may not.
 #[test]
-fn s13_credentials_beside_open_caches_are_outside_the_project() {
+fn c6_credentials_beside_open_caches_are_outside_the_project() {
     check_batch(
         "{}",
         &[

@@ -360,7 +360,7 @@ async fn s21_read_of_a_secret_by_any_words_marks_the_session() {
 
 /// Variables and parameters that double have no values here, so that nothing grows.
 #[tokio::test]
-async fn l13_doubling_words_stay_as_small_as_their_text() {
+async fn doubling_words_stay_as_small_as_their_text() {
     let project = Project::new();
     let agent = project.agent(&[]);
     let rows = [
