@@ -64,7 +64,7 @@ use cotter::{
 /// The maximum size of a hook's standard output in bytes. The rest is read and dropped; a longer output is a
 /// failure, unless the exit code refuses.
 pub const MAX_OUTPUT: usize = 1024 * 1024;
-/// The number of bytes kept of a hook's standard error.
+/// The number of bytes kept of the beginning and of the end of a hook's standard error.
 pub const MAX_STDERR: usize = 64 * 1024;
 /// The extra time beyond its limit for a hook whose failure passes.
 pub(crate) const EXTRA_TIME: Duration = Duration::from_secs(1);
@@ -238,7 +238,7 @@ pub struct ProcessOutput {
     pub exit: ProcessExit,
     /// The standard output, at most [`MAX_OUTPUT`] + 1 bytes.
     pub stdout: Vec<u8>,
-    /// The standard error, at most [`MAX_STDERR`] bytes.
+    /// The standard error, at most [`MAX_STDERR`] bytes of its beginning and as many of its end.
     pub stderr: Vec<u8>,
     /// Remarks for a person about the execution, one sentence each.
     pub remarks: Vec<String>,

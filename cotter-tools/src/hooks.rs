@@ -170,7 +170,8 @@ impl HookRunner {
             |name: &OsString| is_named(name) || name == "TMPDIR" || of_commands.contains(name);
         let given: Vec<_> =
             self.variables.iter().map(|(name, _)| name.clone()).filter(is_given).collect();
-        Environment::chosen(variables, &given).with(&job.workspace, others)
+        let environment = Environment::chosen(variables, &given).with(&job.workspace, others);
+        with_english_messages(environment)
     }
 
     /// Gives a hook that must not read compiled Python beside its sources a private folder for it. Without
@@ -190,14 +191,14 @@ impl HookRunner {
         Ok(())
     }
 
-    /// The confinement of a hook. Its temporary folder is a private one.
+    /// The confinement of a hook. Its temporary folder is one that commands of the agent cannot reach.
     fn confinement(
         &self,
         job: &command_hook::ProcessSpec,
         lifetime: HookLifetime,
         environment: &mut Variables,
     ) -> Result<Option<Confinement>, String> {
-        let temp = self.runner.temp().map_err(|cause| no_temp(&cause))?;
+        let temp = self.runner.temp_of_hooks().map_err(|cause| no_temp(&cause))?;
         environment.retain(|(name, _)| name != "TMPDIR");
         environment.push(("TMPDIR".into(), temp.into()));
         self.state_folders.make(job.state.as_deref());
@@ -334,6 +335,20 @@ fn fill_variables<'v>(text: &str, value: impl Fn(&str) -> &'v str) -> String {
     out + rest
 }
 
+/// Variables with which programs speak English, and otherwise as before: what the sandbox refused them is
+/// found by their words.
+fn with_english_messages(mut environment: Variables) -> Variables {
+    let all = environment.iter().position(|(name, value)| name == "LC_ALL" && !value.is_empty());
+    if let Some((_, locale)) = all.map(|at| environment.swap_remove(at)) {
+        environment
+            .retain(|(name, _)| name != "LANG" && !name.as_encoded_bytes().starts_with(b"LC_"));
+        environment.push(("LANG".into(), locale));
+    }
+    environment.retain(|(name, _)| name != "LANGUAGE" && name != "LC_MESSAGES");
+    environment.push(("LC_MESSAGES".into(), "C".into()));
+    environment
+}
+
 /// What a hook's program was started with: it explains a failure.
 struct HookSandbox {
     confinement: Option<Confinement>,
@@ -360,6 +375,13 @@ impl HookSandbox {
         if output.blocked_accesses.is_empty() {
             output.blocked_accesses.extend(hidden);
         }
+    }
+
+    /// An error if a resident program was refused something that its answer may depend on.
+    fn check_answer(&self, stderr: &[u8]) -> Result<(), HookFailure> {
+        let answered = command_hook::ProcessExit::Code(0);
+        let refused = self.output_at_end(answered, stderr.to_vec()).blocked_accesses;
+        if refused.is_empty() { Ok(()) } else { Err(HookFailure::Host(refused.join("; "))) }
     }
 
     /// The output of a resident program that ended.
@@ -493,19 +515,28 @@ async fn collect(
 ) -> Result<ProcessOutput, String> {
     let (mut stdout, mut stderr) = (vec![], vec![]);
     while let Some(chunk) = running.next().await {
-        if chunk.stream == Stream::Stderr {
-            remarks.add(&chunk.bytes);
+        match chunk.stream {
+            Stream::Stderr => {
+                remarks.add(&chunk.bytes);
+                add_stderr(&mut stderr, &chunk.bytes);
+            }
+            Stream::Stdout => {
+                let left = (MAX_OUTPUT + 1).saturating_sub(stdout.len()).min(chunk.bytes.len());
+                stdout.extend_from_slice(&chunk.bytes[..left]);
+            }
         }
-        let (buffer, max_bytes) = match chunk.stream {
-            Stream::Stdout => (&mut stdout, MAX_OUTPUT + 1),
-            Stream::Stderr => (&mut stderr, MAX_STDERR),
-        };
-        let left = max_bytes.saturating_sub(buffer.len()).min(chunk.bytes.len());
-        buffer.extend_from_slice(&chunk.bytes[..left]);
     }
     let end = running.wait_for_end().await.map_err(|cause| cause.to_string())?;
     let exit = hook_exit(end.exit);
     Ok(ProcessOutput { exit, stdout, stderr, remarks: end.remarks, blocked_accesses: vec![] })
+}
+
+/// Adds to a standard error, of which the beginning and the end are kept.
+fn add_stderr(kept: &mut Vec<u8>, bytes: &[u8]) {
+    kept.extend_from_slice(bytes);
+    if kept.len() > 2 * MAX_STDERR {
+        kept.drain(MAX_STDERR..kept.len() - MAX_STDERR);
+    }
 }
 
 /// A hook that stays running. It is started at the first event.
@@ -578,6 +609,9 @@ impl ResidentExchange {
                 .end_failure());
         };
         sent.map_err(|cause| format!("it does not read its input: {cause}"))?;
+        // What it said before its answer may still be in the pipe.
+        add_stderr(stderr_bytes, &running.stderr_so_far());
+        sandbox.check_answer(stderr_bytes)?;
         Ok(answer)
     }
 }
@@ -602,10 +636,7 @@ async fn answer(
         let Some(chunk) = running.next().await else { return Ok(None) };
         match chunk.stream {
             Stream::Stdout => line_buffer.extend_from_slice(&chunk.bytes),
-            Stream::Stderr => {
-                let left = MAX_STDERR.saturating_sub(stderr_bytes.len()).min(chunk.bytes.len());
-                stderr_bytes.extend_from_slice(&chunk.bytes[..left]);
-            }
+            Stream::Stderr => add_stderr(stderr_bytes, &chunk.bytes),
         }
     }
 }

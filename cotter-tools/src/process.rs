@@ -265,6 +265,11 @@ impl Runner {
         Ok(&self.0.private.folders()?.temp)
     }
 
+    /// The private temp folder of confined hooks. Commands cannot write there.
+    pub(crate) fn temp_of_hooks(&self) -> io::Result<&Path> {
+        Ok(&self.0.private.folders()?.temp_of_hooks)
+    }
+
     /// The folder of logs: private, and closed to confined commands.
     pub fn logs(&self) -> io::Result<&Path> {
         Ok(&self.0.private.folders()?.logs)

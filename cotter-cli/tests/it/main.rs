@@ -32,6 +32,7 @@ mod looks;
 mod terminal;
 mod signals;
 mod explain;
+mod ordinary_hooks;
 mod permissions;
 mod no_view;
 mod trust;

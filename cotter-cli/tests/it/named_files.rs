@@ -288,3 +288,24 @@ fn s6_script_without_a_mark_of_code_is_pinned_by_being_run() {
         assert!(shown.contains("changed since it was trusted"), "{command}: {shown}");
     }
 }
+
+/// Node and Python load another file for a name without an ending, or for a folder.
+#[test]
+fn s6_file_that_an_interpreter_finds_for_a_name_is_pinned() {
+    for (command, name) in [
+        (r#"node \"$CLAUDE_PROJECT_DIR\"/tools/guard"#, "tools/guard.js"),
+        (r#"node \"$CLAUDE_PROJECT_DIR\"/tools/guard"#, "tools/guard/index.js"),
+        (r#"python3 \"$CLAUDE_PROJECT_DIR\"/tools/guard"#, "tools/guard/__main__.py"),
+    ] {
+        let line = r#"\"$CLAUDE_PROJECT_DIR\"/scripts/guard.sh"#;
+        let text = DIALECTS[0].2.replace(line, command);
+        let world = world((".claude", "settings.json", &text));
+        let missing = hash(&world);
+        world.write(&format!("project/{name}"), "1\n");
+        let before = hash(&world);
+        world.write(&format!("project/{name}"), "2\n");
+        assert!(missing != before && before != hash(&world), "{name}");
+        let shown = verdicts(&world, WRITE);
+        assert!(shown.contains("changed since it was trusted"), "{name}: {shown}");
+    }
+}

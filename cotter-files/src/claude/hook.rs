@@ -25,7 +25,7 @@ use crate::command_hook::{
     take_place, without_python_caches,
 };
 use cotter::{
-    Cx, Registry,
+    Cx, Registry, Workspace,
     hooks::{
         external::{
             ExternalHook, ExternalHookSpec, HookAnswer, HookChange, HookDecision, HookFuture,
@@ -249,13 +249,28 @@ impl ClaudeHook {
         let workspace = request.cx.workspace();
         let stdin = Value::Object(input.fields.clone()).to_string().into_bytes();
         let mut job = self.hook.process_spec(&self.base, request, stdin);
-        job.cwd = workspace.cwd().into();
+        job.cwd = self.start_folder(workspace).into();
         job.words = self.entry.words(&self.hook.command, workspace.project());
         job.variables.extend(self.entry.variables(workspace.project()));
         if self.entry.pinned.is_some() && !self.base.confined {
             job.variables.extend(without_python_caches());
         }
         job
+    }
+
+    /// The folder of the session. If the command names a script that only the project has there, the project's:
+    /// a session in a folder below it has the same gates.
+    fn start_folder<'w>(&self, workspace: &'w Workspace) -> &'w Path {
+        let (folder, project) = (workspace.cwd(), workspace.project());
+        let is_only_in_project = |word: &str| {
+            let path = Path::new(word.trim_matches(['"', '\'']));
+            path.is_relative() && !folder.join(path).exists() && project.join(path).is_file()
+        };
+        let mut words = self.hook.command.texts().flat_map(str::split_whitespace);
+        match folder != project && words.any(is_only_in_project) {
+            true => project,
+            false => folder,
+        }
     }
 
     fn answer(

@@ -72,9 +72,9 @@ pub(crate) fn interpret_output(
         let reason = if reason.is_empty() { NO_REASON.to_owned() } else { cut_reason(&reason) };
         return Ok(HookOutput::blocked(reason));
     }
-    let output = result?;
+    // A part that is missing might refuse.
     process.check_whole()?;
-    Ok(output)
+    result
 }
 
 /// True if an output ends the run: its `continue: false` has had its effect.

@@ -84,7 +84,7 @@ impl ProcessOutput {
             ProcessExit::Code(code) if HOST_SIGNALS.contains(&(code - 128)) => {
                 Err(HookFailure::Host(describe_signal(code - 128)))
             }
-            ProcessExit::Code(code) if ![0, 2].contains(&code) && self.ran_out() => {
+            ProcessExit::Code(code) if code != 2 && self.ran_out(code) => {
                 Err(HookFailure::Host(exit_error(code, &self.stderr)))
             }
             ProcessExit::Code(code) => Ok(code),
@@ -102,9 +102,17 @@ impl ProcessOutput {
         }
     }
 
-    /// True if standard error says that memory, disk, processes or files ran out.
-    fn ran_out(&self) -> bool {
-        says_exhausted(&String::from_utf8_lossy(&self.stderr))
+    /// True if standard error says that memory, disk, processes or files ran out. A program that succeeded may
+    /// speak of such things: there only an error of the system counts, which ends its line.
+    fn ran_out(&self, code: i32) -> bool {
+        let stderr = String::from_utf8_lossy(&self.stderr);
+        let ends_line = |line: &str| {
+            let lower = line.trim_end().to_lowercase();
+            EXHAUSTED
+                .iter()
+                .any(|phrase| lower.strip_suffix(phrase).is_some_and(|rest| rest.ends_with(": ")))
+        };
+        if code == 0 { stderr.lines().any(ends_line) } else { says_exhausted(&stderr) }
     }
 
     /// An error if a part of standard output is missing.

@@ -37,6 +37,9 @@ const MAX_READ: u64 = 4 * 1024 * 1024;
 /// The keys whose values are commands, in every format that is read.
 const COMMAND_KEYS: [&str; 2] = ["command", "args"];
 
+/// What an interpreter loads for a word that is no file: the file itself, once it appears, or one of these.
+const LOADED_FOR: [&str; 5] = ["", ".js", ".node", "/index.js", "/__main__.py"];
+
 type Items = BTreeMap<PathBuf, SnapshotItem>;
 
 /// Returns the files that the items of a source run. Fails if the source has a folder of that name itself.
@@ -146,6 +149,11 @@ fn named_by(text: &str, source: &Path) -> Vec<OutsideFile> {
         DeclaredFile::AtHome(path) => {
             project.ancestors().skip(1).map(|folder| folder.join(&path)).collect()
         }
+    });
+    let named = named.flat_map(|path| match path.is_file() {
+        true => vec![path],
+        // Node and Python find these for such a word.
+        false => LOADED_FOR.map(|end| PathBuf::from(format!("{}{end}", path.display()))).into(),
     });
     let is_outside = |path: &PathBuf| !plain(path).starts_with(source);
     let run = run_words(text);

@@ -68,6 +68,26 @@ enum Asker {
 const WRITES: [&str; 6] =
     ["cannot create", "can't create", "cannot touch", "tee: ", "mkdir", "mktemp"];
 
+/// Files in the home folder that shells and programs read when they start. What a hook answers does not depend
+/// on them.
+const STARTUP: [&str; 10] = [
+    ".bash_login",
+    ".bash_profile",
+    ".bashrc",
+    ".curlrc",
+    ".inputrc",
+    ".profile",
+    ".wgetrc",
+    ".zprofile",
+    ".zshenv",
+    ".zshrc",
+];
+
+fn is_startup_file(path: &Path, workspace: &Workspace) -> bool {
+    let below = workspace.home().and_then(|home| path.strip_prefix(home).ok());
+    below.is_some_and(|name| STARTUP.iter().any(|known| name == Path::new(known)))
+}
+
 /// Phrases of programs that miss a module, which may be in a folder that the sandbox closes.
 const NO_MODULE: [&str; 5] = [
     "no module named",
@@ -105,8 +125,7 @@ impl Confinement {
             {
                 Some(NO_NETWORK.to_owned())
             } else if REFUSED.iter().any(|word| lower.contains(word)) {
-                // Bash names itself and the line first.
-                let about = line.split_once(": line ").map_or(line, |(_, about)| about);
+                let about = without_shell(line);
                 let paths = paths_in(about, workspace);
                 match paths.iter().find_map(|path| self.why_refused(asker, path, workspace)) {
                     None if network_is_off
@@ -150,7 +169,10 @@ impl Confinement {
         if exit == ProcessExit::Code(0) {
             let is_read = |line: &&str| says(line, &REFUSED) && !says(line, &WRITES);
             let reads: Vec<_> = output.lines().filter(is_read).collect();
-            let decisive = self.refused_reads(&reads.join("\n"), workspace);
+            let mut decisive = self.refused_reads(&reads.join("\n"), workspace);
+            if decisive.is_empty() && output.lines().any(is_refused_program) {
+                decisive.push(CONFINED.to_owned());
+            }
             let mut told = self.refusals_of(Asker::Hook, output, workspace);
             told.retain(|remark| !decisive.contains(remark));
             return HookRefusals { decisive, told };
@@ -172,14 +194,17 @@ impl Confinement {
                 |path: &&PathBuf| self.why_refused(Asker::Hook, path, workspace).is_some();
             paths.iter().find(refused).is_some_and(|path| {
                 let is_log = hook_root::suggestion(path, workspace.home()).is_some();
-                path.exists() && !is_log && !self.is_readable(path)
+                path.exists()
+                    && !is_log
+                    && !is_startup_file(path, workspace)
+                    && !self.is_readable(path)
             })
         };
         let lines: Vec<_> = output.lines().filter(is_read).collect();
         self.refusals_of(Asker::Hook, &lines.join("\n"), workspace)
     }
 
-    /// True if the path is below a folder that is open for reading.
+    /// True if the path is below a folder that is open for reading, or such a file.
     fn is_readable(&self, path: &Path) -> bool {
         let below = |roots: &[PathBuf]| roots.iter().any(|root| path.starts_with(root));
         let is_covered = self.covered.iter().any(|covered| path.starts_with(covered));
@@ -300,12 +325,15 @@ fn way_out_of_hook(path: &Path, workspace: &Workspace) -> String {
             from_home(&log)
         );
     }
-    let folder = if path.is_dir() { Some(path) } else { path.parent() };
-    let is_narrow = |folder: &&Path| {
-        folder.parent().is_some() && !workspace.home().is_some_and(|home| home.starts_with(folder))
+    // Its folder, or the file alone where its folder holds much else.
+    let is_narrow = |path: &&Path| {
+        let is_home = |home: &Path| home.starts_with(path) || path.parent() == Some(home);
+        path.parent().is_some() && (path.is_file() || !workspace.home().is_some_and(is_home))
     };
-    let read = folder.filter(is_narrow).map(|folder| {
-        format!("`\"readRoots\": [\"{}\"]` in your settings lets it be read; ", from_home(folder))
+    let folder = path.parent().filter(|_| path.is_file());
+    let read = [folder, Some(path).filter(|path| path.exists())];
+    let read = read.into_iter().flatten().find(is_narrow).map(|path| {
+        format!("`\"readRoots\": [\"{}\"]` in your settings lets it be read; ", from_home(path))
     });
     format!(
         "it is outside the project; {}a hook writes `logs`, `data`, `state`, `cache` and `tmp` in its own folder",
@@ -332,6 +360,23 @@ pub(crate) fn describe_not_executable(
 fn is_not_executable(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 == 0)
+}
+
+/// A message of a shell without its own name and the number of the line: `guard.sh: line 3: …`, `guard.sh: 3: …`.
+fn without_shell(line: &str) -> &str {
+    let numbered = line.match_indices(": ").find_map(|(at, _)| {
+        let rest = &line[at + 2..];
+        let (number, about) = rest.strip_prefix("line ").unwrap_or(rest).split_once(": ")?;
+        number.bytes().all(|byte| byte.is_ascii_digit()).then_some(about)
+    });
+    numbered.unwrap_or(line)
+}
+
+/// True if a shell says that it could not start a program that it looked for in `PATH`.
+fn is_refused_program(line: &str) -> bool {
+    let about = without_shell(line);
+    let name = about.strip_suffix(": Permission denied");
+    about != line && name.is_some_and(|name| !name.contains(['/', ' ', ':']))
 }
 
 /// The paths that a line seems to mention, resolved, the most likely first: quoted ones, and of each kind the

@@ -3,7 +3,10 @@
 use std::{
     fs::{self, Permissions},
     io,
-    os::{fd::AsRawFd, unix::fs::PermissionsExt},
+    os::{
+        fd::AsRawFd,
+        unix::fs::{MetadataExt, PermissionsExt},
+    },
     path::Path,
 };
 
@@ -12,10 +15,18 @@ use rustix::fs::{Access, Mode, OFlags, access, fstat, open};
 /// The longest path of a folder whose entries are looked at: their paths fit in a system call.
 const MAX_FOLDER_PATH: usize = 3_800;
 
-/// True if the entries of a folder can be found and opened.
+/// True if the entries of a folder can be found and opened, by commands of root too, which have no capabilities.
 pub(crate) fn is_listable(folder: &Path) -> bool {
     folder.as_os_str().len() <= MAX_FOLDER_PATH
         && access(folder, Access::READ_OK | Access::EXEC_OK).is_ok()
+        && !(rustix::process::geteuid().is_root() && is_closed_to_owner(folder))
+}
+
+/// True for a folder of this user without the rights to list and enter it.
+fn is_closed_to_owner(folder: &Path) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    let metadata = fs::symlink_metadata(folder);
+    metadata.is_ok_and(|it| it.is_dir() && it.uid() == own && it.mode() & 0o500 != 0o500)
 }
 
 /// Gives a folder back to its owner, if this user is.

@@ -14,7 +14,9 @@ use cotter::{
     Workspace,
     builtin::is_protected,
     fs::git,
-    permission::{Zone, facts::Facts, file_rules::FileRules, rule::RuleKind},
+    permission::{
+        Zone, facts::Facts, file_rules::FileRules, rule::RuleKind, secret_files::is_secret,
+    },
 };
 use cotter_files::{command_hook::ProcessSpec, trust::state};
 
@@ -191,6 +193,9 @@ impl Confinement {
                 plan.covered
                     .extend(job.state.iter().flat_map(|source| state::python_caches(source)));
             }
+            let temps = [runner.temp().ok(), runner.temp_of_hooks().ok()];
+            plan.writes.retain(|path| temps[0] != Some(path));
+            plan.writes.extend(temps[1].map(PathBuf::from));
             plan.open_state(job.state.as_deref());
             plan.writes.extend(runner.compiled(true).ok());
             plan.reads.extend(needed.into_iter().filter(|path| !workspace.is_closed(path)));
@@ -301,6 +306,39 @@ fn closed_to_others() -> &'static [PathBuf] {
 /// The files in the home folder that hold a person's git identity.
 const IDENTITY: [&str; 2] = [".gitconfig", ".config/git"];
 
+/// The most settings files of git that are read for the files they name.
+const MAX_GIT_FILES: usize = 8;
+
+/// The files in the home folder that a person's git settings name: ignored names, attributes, more settings.
+/// Git complains or fails if it cannot read one.
+fn named_by_git_settings(home: &Path) -> Vec<PathBuf> {
+    let mut settings = vec![home.join(".gitconfig"), home.join(".config/git/config")];
+    let (mut found, mut at) = (vec![], 0);
+    while at < settings.len().min(MAX_GIT_FILES) {
+        let folder = settings[at].parent().unwrap_or(home).to_owned();
+        let text = std::fs::read_to_string(&settings[at]).unwrap_or_default();
+        for line in text.lines() {
+            let Some((key, value)) = line.split_once('=') else { continue };
+            let value = value.trim().trim_matches('"');
+            let path = match value.strip_prefix("~/") {
+                Some(below) => home.join(below),
+                None => folder.join(value),
+            };
+            let key = key.trim().to_ascii_lowercase();
+            let is_named = ["excludesfile", "attributesfile", "path"].contains(&key.as_str());
+            let is_below = path.starts_with(home) && path.iter().all(|name| name != "..");
+            if is_named && is_below && path.is_file() && !is_secret(&path) {
+                if key == "path" {
+                    settings.push(path.clone());
+                }
+                found.push(path);
+            }
+        }
+        at += 1;
+    }
+    found
+}
+
 fn reads(workspace: &Workspace, runner: &Runner) -> Vec<PathBuf> {
     let is_system = |folder: &&Path| system().iter().any(|open| folder.starts_with(open));
     let programs = runner.environment().programs(workspace);
@@ -310,8 +348,12 @@ fn reads(workspace: &Workspace, runner: &Runner) -> Vec<PathBuf> {
     reads.extend(interpreters.filter(|path| !workspace.is_closed(path)).cloned());
     reads.extend(workspace.read_roots().map(PathBuf::from));
     reads.extend(runner.caches().iter().cloned());
-    reads
-        .extend(workspace.home().into_iter().flat_map(|home| IDENTITY.map(|name| home.join(name))));
+    if let Some(home) = workspace.home() {
+        reads.extend(IDENTITY.map(|name| home.join(name)));
+        reads.extend(
+            named_by_git_settings(home).into_iter().filter(|path| !workspace.is_closed(path)),
+        );
+    }
     for folder in protect::folders(workspace) {
         reads.extend(git::worktree(&folder).map(|git| git.common));
     }

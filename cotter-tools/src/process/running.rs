@@ -165,6 +165,12 @@ impl RunningProcess {
         self.take_end()
     }
 
+    /// What is in the pipe of its standard error now, up to a limit. Does not wait.
+    pub(crate) fn stderr_so_far(&mut self) -> Vec<u8> {
+        let chunks = std::iter::from_fn(|| read_remaining(&mut self.stderr));
+        chunks.take(MAX_CHUNKS).flatten().collect()
+    }
+
     /// Its end, once `next` has returned nothing.
     pub(crate) fn take_end(&mut self) -> Result<ProcessEnd, StartError> {
         self.result.take().unwrap_or_else(|| Err(StartError("its end is unknown".into())))
@@ -227,6 +233,9 @@ async fn read_pipe(pipe: &mut Option<Receiver>) -> Option<Vec<u8>> {
     let _ = open.readable().await;
     read_with(pipe, |open, bytes| open.try_read(bytes))
 }
+
+/// The most chunks of standard error that are read at once: more than a pipe holds.
+const MAX_CHUNKS: usize = 64;
 
 /// Reads the bytes that are in a pipe, without waiting. It asks the kernel: `try_read` finds nothing
 /// until the runtime has noticed that the pipe is readable, and the last output would be lost.

@@ -22,6 +22,8 @@ pub(crate) struct PrivateFolders {
     pub(crate) all: PathBuf,
     /// The temp folder of commands.
     pub(crate) temp: PathBuf,
+    /// The temp folder of confined hooks. Commands cannot write there.
+    pub(crate) temp_of_hooks: PathBuf,
     /// Output of background processes. Commands cannot write there.
     pub(crate) logs: PathBuf,
     /// Content taken from protected paths. Created when needed.
@@ -43,14 +45,23 @@ impl PrivateFolder {
         }
         // Resolve links: the sandbox opens resolved paths.
         let all = self.below.canonicalize()?.join(format!("cotter-{}", random_name()?));
-        let [temp, logs, aside, blank, compiled] =
-            ["tmp", "logs", "aside", "blank", "compiled"].map(|name| all.join(name));
-        for folder in [&all, &temp, &logs, &blank, &blank.join("folder"), &compiled] {
+        let [temp, temp_of_hooks, logs, aside, blank, compiled] =
+            ["tmp", "hooks", "logs", "aside", "blank", "compiled"].map(|name| all.join(name));
+        for folder in [&all, &temp, &temp_of_hooks, &logs, &blank, &blank.join("folder"), &compiled]
+        {
             DirBuilder::new().mode(0o700).create(folder)?;
         }
         OpenOptions::new().write(true).create_new(true).mode(0o000).open(blank.join("file"))?;
         // If another thread was faster, ours is dropped and thereby removed.
-        let _ = self.folders.set(PrivateFolders { all, temp, logs, aside, compiled, blank });
+        let _ = self.folders.set(PrivateFolders {
+            all,
+            temp,
+            temp_of_hooks,
+            logs,
+            aside,
+            compiled,
+            blank,
+        });
         self.folders.get().ok_or_else(|| io::Error::other("no temp folder"))
     }
 }
@@ -63,7 +74,7 @@ impl Drop for PrivateFolders {
 
 /// Removes a private folder, except for the files set aside.
 pub(crate) fn remove(all: &Path) {
-    for name in ["tmp", "logs", "blank", "compiled"] {
+    for name in ["tmp", "hooks", "logs", "blank", "compiled"] {
         let _ = std::fs::remove_dir_all(all.join(name));
     }
     let _ = std::fs::remove_dir(all);

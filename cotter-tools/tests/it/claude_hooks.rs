@@ -1064,6 +1064,28 @@ async fn l8_failure_of_the_host_blocks_in_the_claude_dialect() {
     check(large, expect![[r#"
         result c1.1 (denied): Hook "head-b6d02a" blocked the action: its output is longer than 1048576 bytes
     "#]]).await;
+    // A refusal in the part that is not kept is lost, whatever else the hook says.
+    for code in [0, 1] {
+        let case =
+            Case::new(one("PreToolUse", "Bash", &format!("{large}; exit {code}")), [bash("ls")]);
+        let said = machine.run(case.of_project()).await;
+        assert!(said.contains("its output is longer than 1048576 bytes"), "{said}");
+    }
+    // The temp folder is full: the shell goes on without its input.
+    check(
+        "echo 'sh: cannot create temp file for here-document: No space left on device' >&2",
+        expect![[r#"
+            result c1.1 (denied): Hook "echo-331c96" blocked the action: it exited with code 0: sh: cannot create temp file for here-document: No space left on device
+        "#]],
+    )
+    .await;
+    check(
+        "echo 'out of memory errors are handled below' >&2",
+        expect![[r#"
+        result c1.1: ran {"command":"ls"}
+    "#]],
+    )
+    .await;
     check("kill -9 $$", expect![[r#"
         result c1.1 (denied): Hook "kill-526e50" blocked the action: it was ended by signal 9: it crashed, or a limit of memory, time or processes ended it
     "#]]).await;
@@ -1087,6 +1109,23 @@ async fn l8_failure_of_the_host_blocks_in_the_claude_dialect() {
         result c1.1 (denied): Hook "shrugs" blocked the action: it exited with code 0: cat: OUTSIDE/rules.txt: Permission denied; access to OUTSIDE/rules.txt was refused: it is outside the project; `"readRoots": ["OUTSIDE"]` in your settings lets it be read; a hook writes `logs`, `data`, `state`, `cache` and `tmp` in its own folder
     "#]]
         .assert_eq(&outside.tidy(&machine.run(said).await).replace("PROJECT", "OUTSIDE"));
+    // The words of programs are English, and those in the middle of much else are the beginning or the end.
+    let long = "head -c 300000 /dev/zero | tr '\\0' '\\n' >&2";
+    let script =
+        format!("#!/bin/sh\n{long}\ncat {}/rules.txt || exit 1\n", outside.path().display());
+    machine.program("talks.sh", &script);
+    let line = "$CLAUDE_PROJECT_DIR/.claude/hooks/talks.sh";
+    let said =
+        machine.run(Case::new(one("PreToolUse", "Bash", line), [bash("ls")]).of_project()).await;
+    assert!(said.contains("rules.txt was refused"), "{said}");
+    let mut german = Machine::new();
+    german
+        .variables
+        .extend([("LC_ALL".into(), "de_DE.UTF-8".into()), ("LANGUAGE".into(), "de".into())]);
+    let line = "echo \"$LANG,$LC_MESSAGES,$LC_ALL,$LANGUAGE\" >&2; exit 2";
+    let said =
+        german.run(Case::new(one("PreToolUse", "Bash", line), [bash("ls")]).of_project()).await;
+    assert!(said.contains("de_DE.UTF-8,C,,"), "{said}");
     // A write that it does without is told, and its answer counts.
     check(
         "{ echo > /etc/notes; } || true; echo '{}'",
@@ -1126,9 +1165,12 @@ async fn l8_program_that_the_sandbox_hides_blocks_in_the_claude_dialect() {
     let path = format!("{}:/usr/bin:/bin", outside.path().display());
     machine.variables = vec![("PATH".into(), path.into())];
     let mut shown = String::new();
-    for line in
-        ["X=check; ${X}er", "X=check; exec \"${PATH%%:*}/${X}er\"", "X=check; ${X}er || exit 1"]
-    {
+    for line in [
+        "X=check; ${X}er",
+        "X=check; exec \"${PATH%%:*}/${X}er\"",
+        "X=check; ${X}er || exit 1",
+        "X=check; ${X}er; [ $? -eq 2 ] && exit 2; exit 0",
+    ] {
         let case = Case::new(one("PreToolUse", "Bash", line), [bash("ls")]).of_project();
         let said = machine.run(case).await;
         shown += &outside.tidy(&said).replace("PROJECT", "OUTSIDE");
@@ -1137,7 +1179,28 @@ async fn l8_program_that_the_sandbox_hides_blocks_in_the_claude_dialect() {
         result c1.1 (denied): Hook "PreToolUse-*" blocked the action: it exited with code 126: /bin/sh: 1: checker: Permission denied; it runs confined: it reads the project and the `readRoots` of your settings, and writes the project, `logs`, `data`, `state`, `cache` and `tmp` in its own folder, and your `hookRoots`
         result c1.1 (denied): Hook "PreToolUse-*" blocked the action: it exited with code 126: /bin/sh: 1: exec: OUTSIDE/checker: Permission denied; starting OUTSIDE/checker was refused: it is outside the project; `"readRoots": ["OUTSIDE"]` in your settings lets it be read; a hook writes `logs`, `data`, `state`, `cache` and `tmp` in its own folder
         result c1.1 (denied): Hook "PreToolUse-*" blocked the action: it exited with code 1: /bin/sh: 1: checker: Permission denied; it runs confined: it reads the project and the `readRoots` of your settings, and writes the project, `logs`, `data`, `state`, `cache` and `tmp` in its own folder, and your `hookRoots`
+        result c1.1 (denied): Hook "PreToolUse-*" blocked the action: it exited with code 0: /bin/sh: 1: checker: Permission denied; it runs confined: it reads the project and the `readRoots` of your settings, and writes the project, `logs`, `data`, `state`, `cache` and `tmp` in its own folder, and your `hookRoots`
     "#]].assert_eq(&shown);
+}
+
+/// What commands of the agent leave in their temp folder is not in that of a hook.
+#[tokio::test]
+async fn s15_temp_folder_of_a_hook_is_its_own() {
+    let machine = Machine::new();
+    let line = "[ -f \"$TMPDIR/reviewed\" ] || { echo not reviewed >&2; exit 2; }";
+    let hooks = one("PreToolUse", "Write", line);
+    let write = || Step::call("write", json!({"path": "a", "content": "x"}));
+    let steps = [bash("touch $TMPDIR/reviewed && ls $TMPDIR"), write()];
+    let case = Case { is_real: true, ..Case::new(hooks, steps).of_project() };
+    machine
+        .check(
+            case,
+            expect![[r#"
+        result c1.1: reviewed
+        result c2.1 (denied): Hook "PreToolUse-*" blocked the action: not reviewed
+    "#]],
+        )
+        .await;
 }
 
 /// Without a temporary folder no confined program can start.

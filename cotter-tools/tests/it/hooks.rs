@@ -692,7 +692,7 @@ async fn s7_project_hook_gets_listed_variables_and_a_persons_hook_all_but_keys()
         DEPLOY_TOKEN=named
         HOME=/home/me
         LANG=C
-        LC_ALL=C
+        LC_MESSAGES=C
         PATH=/usr/bin:/bin
         PYTHONPYCACHEPREFIX=PRIVATE
         TERM=dumb
@@ -1034,6 +1034,13 @@ async fn l8_end_of_a_resident_hook_is_its_own_failure_or_ours() {
     check("kill -9 $$", expect![[r#"
         result c1.1 (denied): it has ended: it was ended by signal 9: it crashed, or a limit of memory, time or processes ended it
     "#]]).await;
+    check(
+        "cat ../closed/rules; echo \"{\\\"id\\\":$id}\"",
+        expect![[r#"
+        result c1.1 (denied): OUTSIDE/closed/rules is closed to commands
+    "#]],
+    )
+    .await;
     check("cat ../closed/rules || exit 1", expect![[r#"
         result c1.1 (denied): it has ended: it exited with code 1: cat: ../closed/rules: Permission denied; OUTSIDE/closed/rules is closed to commands
     "#]]).await;
