@@ -416,7 +416,7 @@ fn b3_s7_interpreters_that_do_not_start_are_shown_before_trust() {
         programs of its hooks that do not start here
           ruby: it is not in `PATH`
           /opt/nowhere/php: it is not there, and [T]/project/.claude/guard.php needs it
-          [T]/home/bin/node: exit code 2; [T]/home/bin/node: 2: .: cannot open [T]/home/closed/version.sh: Permission denied; access to [T]/home/closed/version.sh was refused: it is outside the project; `"readRoots": ["~/closed"]` in your settings lets it be read; a hook writes `logs`, `data`, `state`, `cache` and `tmp` in its own folder
+          [T]/home/bin/node: exit code 2; [T]/home/bin/node: 2: .: cannot open [T]/home/closed/version.sh: Permission denied; access to [T]/home/closed/version.sh was refused: it is outside the project; `"readRoots": ["~/closed/version.sh"]` in your settings lets it be read; a hook writes `logs`, `data`, `state`, `cache` and `tmp` in its own folder
           install it, or open the folders that it needs with `readRoots` in your settings
     "#]].assert_eq(&shown[from + 1..]);
     let shown = world.shown(&world.output(&["doctor"]));
@@ -424,7 +424,7 @@ fn b3_s7_interpreters_that_do_not_start_are_shown_before_trust() {
     let rows: String = rows.map(|line| format!("{}\n", line.trim())).collect();
     expect![[r#"
         broken  [T]/home/bin/node: does not start, and hooks of the project need it
-        reason exit code 2; [T]/home/bin/node: 2: .: cannot open [T]/home/closed/version.sh: Permission denied; access to [T]/home/closed/version.sh was refused: it is outside the project; `"readRoots": ["~/closed"]` in your settings lets it be read; a hook writes `logs`, `data`, `state`, `cache` and `tmp` in its own folder
+        reason exit code 2; [T]/home/bin/node: 2: .: cannot open [T]/home/closed/version.sh: Permission denied; access to [T]/home/closed/version.sh was refused: it is outside the project; `"readRoots": ["~/closed/version.sh"]` in your settings lets it be read; a hook writes `logs`, `data`, `state`, `cache` and `tmp` in its own folder
         hint install it, or open the folders that it needs with `readRoots` in your settings
     "#]].assert_eq(&rows);
     assert!(!ran.exists());
