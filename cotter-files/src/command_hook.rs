@@ -301,8 +301,8 @@ impl CommandHook {
     /// The files outside the trusted folder that this hook runs.
     fn trusted_files(&self, base: &HookLocation) -> Arc<TrustedFiles> {
         let source = base.state.as_ref();
-        let files =
-            source.map(|source| TrustedFiles::of_command(&self.command, source, &base.folder));
+        let words: Vec<_> = self.command.texts().collect();
+        let files = source.map(|source| TrustedFiles::of_command(&words, source, &base.folder));
         Arc::new(files.unwrap_or_default())
     }
 

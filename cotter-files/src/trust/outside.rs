@@ -15,7 +15,6 @@ use cotter::fs::{declared_file::DeclaredFile, workspace::is_system};
 use serde_json::Value;
 
 use crate::{
-    command_hook::entry::CommandLine,
     document::Document,
     trust::{
         TrustError, named_files,
@@ -73,10 +72,9 @@ pub(crate) fn items(source: &Path, items: &Items) -> Result<Items, TrustError> {
 pub(crate) struct TrustedFiles(Vec<(OutsideFile, Option<SnapshotItem>)>);
 
 impl TrustedFiles {
-    /// Reads the trusted contents from the copy of a source.
-    pub(crate) fn of_command(command: &CommandLine, source: &Path, copy: &Path) -> Self {
-        let texts: Vec<_> = command.texts().collect();
-        let files = named_by(&texts.join(" "), source).into_iter().map(|mut file| {
+    /// Reads the trusted contents from the copy of a source. The command is given as a line or as words.
+    pub(crate) fn of_command(words: &[&str], source: &Path, copy: &Path) -> Self {
+        let files = named_by(&words.join(" "), source).into_iter().map(|mut file| {
             let trusted = read_whole(&copy.join(&file.at));
             // It may be another command that runs it.
             file.is_run |= trusted.is_some();
