@@ -694,7 +694,7 @@ pub(crate) struct RowCount {
 pub(crate) type RowCounts = HashMap<&'static str, RowCount>;
 
 /// After so many scripts it is known how often a row passes.
-const MANY: usize = 1000;
+const MANY: usize = 2500;
 
 impl RowCount {
     /// True if scripts with this row ask or are not compared, but for one in two hundred at most.

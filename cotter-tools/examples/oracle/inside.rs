@@ -38,8 +38,12 @@ pub(crate) struct Plan {
 /// The result of one part of a run.
 #[derive(Default, Debug, Serialize, Deserialize)]
 pub(crate) struct Tally {
+    /// Scripts of the grammar and mutations.
     pub(crate) generated: usize,
+    /// Those of them that pass.
     pub(crate) passed: usize,
+    /// Scripts that were made for rarely executed rows, which mostly ask.
+    pub(crate) for_rare: usize,
     /// Scripts that were run and compared.
     pub(crate) executed: usize,
     /// Scripts that were run and not compared: only confinement bounds what they do.
@@ -135,7 +139,9 @@ impl Oracle {
                 (false, _) => Some(grammar.generate(&mut random, &counts, plan.least)),
             };
             let Some(generated) = generated else { break };
-            tally.generated += 1;
+            let count =
+                if generated.is_for_rare { &mut tally.for_rare } else { &mut tally.generated };
+            *count += 1;
             for row in &generated.rows {
                 counts.entry(row).or_default().judged += 1;
             }
@@ -145,7 +151,7 @@ impl Oracle {
             {
                 continue;
             }
-            tally.passed += 1;
+            tally.passed += usize::from(!generated.is_for_rare);
             // A short script comes again and again.
             if seen.insert(generated.text.clone(), ()).is_some() && !generated.is_for_rare {
                 continue;
