@@ -191,7 +191,7 @@ impl HookRunner {
         Ok(())
     }
 
-    /// The confinement of a hook. Its temporary folder is one that commands of the agent cannot reach.
+    /// The confinement of a hook. Its temporary folder is one that commands of the agent cannot write.
     fn confinement(
         &self,
         job: &command_hook::ProcessSpec,

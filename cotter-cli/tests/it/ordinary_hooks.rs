@@ -44,6 +44,12 @@ fn b3_hook_calls_git_with_the_settings_of_a_person() {
         refused: write: depot (git-58f91f, project)
     "#]]
     .assert_eq(&told(&world, &[]));
+    // What a command of the agent could write or link decides nothing.
+    world.write("home/private/notes", "[work]\n\tname = notes\n");
+    std::os::unix::fs::symlink(world.path("home/private/notes"), world.path("home/link")).unwrap();
+    world.write("home/.gitconfig", "[include]\n\tpath = link\n");
+    let said = told(&world, &[]);
+    assert!(!said.contains("refused: write: notes") && said.contains("was refused"), "{said}");
     // A secret's name is not opened.
     world.write("home/.gitconfig", "[include]\n\tpath = .ssh/id_rsa\n");
     world.write("home/.ssh/id_rsa", "[work]\n\tname = key\n");
@@ -78,9 +84,11 @@ fn b3_hook_starts_a_shell_that_reads_its_startup_files() {
 /// A hook that names its script from the project's folder answers in a folder below it too.
 #[test]
 fn b3_hook_of_the_project_answers_in_a_folder_below_it() {
-    let world = world(".claude/hooks/guard.sh");
-    world.write_executable("project/.claude/hooks/guard.sh", "#!/bin/sh\npwd >&2\nexit 2\n");
+    let world = world("scripts/guard.sh");
+    world.write_executable("project/scripts/guard.sh", "#!/bin/sh\npwd >&2\nexit 2\n");
     world.write("project/sub/a.txt", "x");
+    // The agent may write there: the script is the one that trust covers.
+    world.write_executable("project/sub/scripts/guard.sh", "#!/bin/sh\nexit 0\n");
     let sub = world.path("project/sub");
     expect![[r#"
         refused: write: [T]/project (guard, project)

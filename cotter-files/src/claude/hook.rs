@@ -24,6 +24,7 @@ use crate::command_hook::{
     failure::{HookFailure, time_limit_error},
     take_place, without_python_caches,
 };
+use crate::trust::state::run_words;
 use cotter::{
     Cx, Registry, Workspace,
     hooks::{
@@ -258,16 +259,14 @@ impl ClaudeHook {
         job
     }
 
-    /// The folder of the session. If the command names a script that only the project has there, the project's:
-    /// a session in a folder below it has the same gates.
+    /// The folder of the session. If the command runs a file of the project, named from there, the project's: that
+    /// file is the one that trust covers, and a session in a folder below has the same gates.
     fn start_folder<'w>(&self, workspace: &'w Workspace) -> &'w Path {
         let (folder, project) = (workspace.cwd(), workspace.project());
-        let is_only_in_project = |word: &str| {
-            let path = Path::new(word.trim_matches(['"', '\'']));
-            path.is_relative() && !folder.join(path).exists() && project.join(path).is_file()
-        };
-        let mut words = self.hook.command.texts().flat_map(str::split_whitespace);
-        match folder != project && words.any(is_only_in_project) {
+        let line = self.hook.command.texts().collect::<Vec<_>>().join(" ");
+        let is_of_project =
+            |word: &String| Path::new(word).is_relative() && project.join(word).is_file();
+        match folder != project && run_words(&line).iter().any(is_of_project) {
             true => project,
             false => folder,
         }

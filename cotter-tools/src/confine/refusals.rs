@@ -367,7 +367,8 @@ fn without_shell(line: &str) -> &str {
     let numbered = line.match_indices(": ").find_map(|(at, _)| {
         let rest = &line[at + 2..];
         let (number, about) = rest.strip_prefix("line ").unwrap_or(rest).split_once(": ")?;
-        number.bytes().all(|byte| byte.is_ascii_digit()).then_some(about)
+        let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        is_number.then_some(about)
     });
     numbered.unwrap_or(line)
 }

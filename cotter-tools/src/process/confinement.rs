@@ -193,9 +193,9 @@ impl Confinement {
                 plan.covered
                     .extend(job.state.iter().flat_map(|source| state::python_caches(source)));
             }
-            let temps = [runner.temp().ok(), runner.temp_of_hooks().ok()];
-            plan.writes.retain(|path| temps[0] != Some(path));
-            plan.writes.extend(temps[1].map(PathBuf::from));
+            let temp_of_commands = runner.temp().ok();
+            plan.writes.retain(|path| temp_of_commands != Some(path));
+            plan.writes.extend(runner.temp_of_hooks().ok().map(PathBuf::from));
             plan.open_state(job.state.as_deref());
             plan.writes.extend(runner.compiled(true).ok());
             plan.reads.extend(needed.into_iter().filter(|path| !workspace.is_closed(path)));
@@ -309,14 +309,22 @@ const IDENTITY: [&str; 2] = [".gitconfig", ".config/git"];
 /// The most settings files of git that are read for the files they name.
 const MAX_GIT_FILES: usize = 8;
 
+/// The largest settings file of git that is read.
+const MAX_GIT_SETTINGS: u64 = 1024 * 1024;
+
 /// The files in the home folder that a person's git settings name: ignored names, attributes, more settings.
-/// Git complains or fails if it cannot read one.
-fn named_by_git_settings(home: &Path) -> Vec<PathBuf> {
+/// Git complains or fails if it cannot read one. A file that a confined command may write decides nothing, nor
+/// does one behind a link, which such a command may have made.
+fn named_by_git_settings(home: &Path, is_written: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
     let mut settings = vec![home.join(".gitconfig"), home.join(".config/git/config")];
     let (mut found, mut at) = (vec![], 0);
     while at < settings.len().min(MAX_GIT_FILES) {
         let folder = settings[at].parent().unwrap_or(home).to_owned();
-        let text = std::fs::read_to_string(&settings[at]).unwrap_or_default();
+        let is_small = |it: &std::fs::Metadata| it.is_file() && it.len() <= MAX_GIT_SETTINGS;
+        let text = match std::fs::metadata(&settings[at]).is_ok_and(|it| is_small(&it)) {
+            true => std::fs::read_to_string(&settings[at]).unwrap_or_default(),
+            false => String::new(),
+        };
         for line in text.lines() {
             let Some((key, value)) = line.split_once('=') else { continue };
             let value = value.trim().trim_matches('"');
@@ -326,8 +334,10 @@ fn named_by_git_settings(home: &Path) -> Vec<PathBuf> {
             };
             let key = key.trim().to_ascii_lowercase();
             let is_named = ["excludesfile", "attributesfile", "path"].contains(&key.as_str());
-            let is_below = path.starts_with(home) && path.iter().all(|name| name != "..");
-            if is_named && is_below && path.is_file() && !is_secret(&path) {
+            if !is_named || !path.starts_with(home) || is_written(&path) || is_secret(&path) {
+                continue;
+            }
+            if path.is_file() && path.canonicalize().is_ok_and(|real| real == path) {
                 if key == "path" {
                     settings.push(path.clone());
                 }
@@ -350,12 +360,39 @@ fn reads(workspace: &Workspace, runner: &Runner) -> Vec<PathBuf> {
     reads.extend(runner.caches().iter().cloned());
     if let Some(home) = workspace.home() {
         reads.extend(IDENTITY.map(|name| home.join(name)));
-        reads.extend(
-            named_by_git_settings(home).into_iter().filter(|path| !workspace.is_closed(path)),
-        );
+        let is_written = |path: &Path| {
+            workspace.write_roots().any(|root| path.starts_with(root))
+                || runner.caches().iter().any(|cache| path.starts_with(cache))
+        };
+        let named = named_by_git_settings(home, is_written).into_iter();
+        reads.extend(named.filter(|path| !workspace.is_closed(path)));
     }
     for folder in protect::folders(workspace) {
         reads.extend(git::worktree(&folder).map(|git| git.common));
     }
     reads
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn git_settings_open_no_file_that_a_command_may_have_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().canonicalize().unwrap();
+        fs::create_dir_all(home.join("work/project")).unwrap();
+        let names = ["ignored", "more", "private", "id_rsa", "work/project/ignored", "deep"];
+        names.iter().for_each(|name| fs::write(home.join(name), "").unwrap());
+        std::os::unix::fs::symlink(home.join("private"), home.join("link")).unwrap();
+        fs::write(home.join("more"), "attributesFile = deep").unwrap();
+        let named = ["ignored", "link", "id_rsa", "work/project/ignored", "work/../private", "no"];
+        let named = named.map(|name| format!("excludesFile = ~/{name}\n")).concat();
+        fs::write(home.join(".gitconfig"), named + "path = more\n").unwrap();
+        let is_written = |path: &Path| path.starts_with(home.join("work/project"));
+        let found = named_by_git_settings(&home, is_written);
+        assert_eq!(found, ["ignored", "more", "deep"].map(|name| home.join(name)));
+    }
 }
